@@ -1,0 +1,29 @@
+"""itofit: learn stochastic differential equations from data.
+
+Given observed transitions, `fit` returns the drift f and the covariance Σ of dx = f dt + σ dW, Σ = σσᵀ, as functions.
+"""
+
+from itofit._checks import ConvergenceWarning, ExtrapolationWarning, InputError, ModelFileError
+from itofit._version import __version__
+from itofit.arff import ARFF, History
+from itofit.fourier import FourierSeries
+from itofit.learn import fit
+from itofit.regressor import ARFFRegressor
+from itofit.sde import LearnedSDE, load
+from itofit.transitions import Transitions
+
+__all__ = [
+    "ARFF",
+    "ARFFRegressor",
+    "ConvergenceWarning",
+    "ExtrapolationWarning",
+    "FourierSeries",
+    "History",
+    "InputError",
+    "LearnedSDE",
+    "ModelFileError",
+    "Transitions",
+    "__version__",
+    "fit",
+    "load",
+]

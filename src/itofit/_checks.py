@@ -1,0 +1,140 @@
+"""Checks of what comes in from outside, and the exceptions and warnings that speak of it.
+
+Every check names the argument, what was expected, what came, and what to do. Arrays come back as float64 with the
+number of axes that was asked for; nothing is copied that is already in that form.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Float: TypeAlias = npt.NDArray[np.float64]
+Complex: TypeAlias = npt.NDArray[np.complex128]
+Int: TypeAlias = npt.NDArray[np.intp]
+RNG: TypeAlias = int | np.integer | np.random.Generator | None
+
+
+class InputError(ValueError):
+    """An argument or the data cannot be used; the message says what to change."""
+
+
+class ModelFileError(ValueError):
+    """A file is not a model that this version can read; the message says why."""
+
+
+class ConvergenceWarning(UserWarning):
+    """Training ended at its maximal number of iterations, before its validation error settled."""
+
+
+class ExtrapolationWarning(UserWarning):
+    """A simulation left the range of the data the functions were learned from."""
+
+
+def float_array(name: str, value: npt.ArrayLike, *, allow_nan: bool = False) -> Float:
+    """`value` as a float64 array of real numbers; infinities never pass, NaN only if `allow_nan`."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(
+            f"{name} is a masked array, whose mask would be lost; use {name}.filled(np.nan) where gaps are allowed"
+        )
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # ragged nested lists
+        raise InputError(f"{name} must be a rectangular array of real numbers: {error}") from None
+    if array.dtype.kind == "c":
+        raise InputError(f"{name} must be real, got complex numbers ({array.dtype}); take .real or stack the two parts")
+    if array.dtype.kind not in "fiu":
+        raise InputError(
+            f"{name} must be an array of real numbers, got dtype {array.dtype}; "
+            f"convert it first, for example with np.asarray({name}, dtype=float)"
+        )
+    array = array.astype(np.float64, copy=False)
+    bad = np.isinf(array) if allow_nan else ~np.isfinite(array)
+    if bad.any():
+        first = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise InputError(
+            f"{name} must be finite{' or NaN' if allow_nan else ''}: {int(bad.sum())} of {array.size} values are not, "
+            f"the first at index {first if len(first) != 1 else first[0]}; remove these rows"
+        )
+    return array
+
+
+def columns(name: str, value: npt.ArrayLike, *, n_columns: int | None = None, allow_nan: bool = False) -> Float:
+    """`value` as an array of shape (n, n_columns); a vector of shape (n,) is read as one column."""
+    array = float_array(name, value, allow_nan=allow_nan)
+    if array.ndim == 1 and n_columns in (None, 1):
+        array = array[:, None]
+    if array.ndim != 2 or (n_columns is not None and array.shape[1] != n_columns):
+        wanted = f"(n, {n_columns})" if n_columns is not None else "(n, d), or (n,) for one variable"
+        advice = ""
+        if n_columns is not None and array.shape == (n_columns,):
+            advice = f"; one point is {name}[None, :]"
+        elif n_columns is not None and array.ndim == 2 and array.shape[0] == n_columns:
+            advice = f"; is it {name}.T that you mean?"
+        raise InputError(f"{name} must have shape {wanted}, got {array.shape}{advice}")
+    if array.shape[1] == 0:
+        raise InputError(f"{name} must have at least one column, got shape {array.shape}")
+    return array
+
+
+def same_shape(name: str, array: Float, other_name: str, other: Float) -> None:
+    """Raise unless two arrays have the same shape."""
+    if array.shape != other.shape:
+        raise InputError(f"{name} must have the shape of {other_name}: expected {other.shape}, got {array.shape}")
+
+
+def same_rows(name: str, array: npt.NDArray[np.generic], other_name: str, other: Float) -> None:
+    """Raise unless two arrays have the same number of rows."""
+    if len(array) != len(other):
+        raise InputError(f"{name} must have as many rows as {other_name}: expected {len(other)}, got {len(array)}")
+
+
+def positive(name: str, value: object, *, zero: bool = False) -> float:
+    """A finite real number above zero (or, with `zero`, not below it)."""
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    number = float(value) if is_real else np.nan  # type: ignore[arg-type]
+    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
+        raise InputError(f"{name} must be a number {'>=' if zero else '>'} 0, got {value!r}")
+    return number
+
+
+def fraction(name: str, value: object) -> float:
+    """A number strictly between 0 and 1."""
+    number = positive(name, value)
+    if number >= 1:
+        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}")
+    return number
+
+
+def count(name: str, value: object, *, least: int = 1) -> int:
+    """A whole number, at least `least`."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} must be a whole number >= {least}, got {value!r}")
+    return int(value)
+
+
+def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise InputError(f"{name} must be one of {listed}, got {value!r}")
+    return value
+
+
+def generator(rng: RNG) -> tuple[np.random.Generator, int | None]:
+    """A random generator, and the seed that makes it again (None if a generator was handed in).
+
+    Without a seed one is drawn from the operating system, so that every result can be repeated.
+    """
+    if isinstance(rng, np.random.Generator):
+        return rng, None
+    if rng is None:
+        entropy = np.random.SeedSequence().entropy
+        assert isinstance(entropy, int)
+        rng = entropy
+    if not isinstance(rng, numbers.Integral) or isinstance(rng, bool) or rng < 0:
+        raise InputError(f"rng must be a whole number >= 0, a numpy.random.Generator or None, got {rng!r}")
+    return np.random.default_rng(int(rng)), int(rng)

@@ -1,0 +1,59 @@
+"""One line of progress on the terminal for work that takes longer than two seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+PATIENCE = 2.0  # seconds before the line appears, unless it was asked for
+PAUSE = 0.1  # seconds between two updates
+
+
+class Progress:
+    """A line that is rewritten in place and removed at the end.
+
+    Parameters
+    ----------
+    enabled : bool, optional
+        True: always, from the start. False: never. None: on a terminal or in a notebook, after two seconds.
+    """
+
+    def __init__(self, enabled: bool | None) -> None:
+        if enabled is None:
+            self.enabled, self.delay = _someone_watches(), PATIENCE
+        else:
+            self.enabled, self.delay = enabled, 0.0
+        self.began = time.monotonic()
+        self.shown_at = -1.0
+        self.width = 0
+
+    def show(self, label: str, done: int, total: int, detail: str = "") -> None:
+        """Say how far the work is."""
+        now = time.monotonic()
+        if not self.enabled or now - self.began < self.delay or now - self.shown_at < PAUSE:
+            return
+        filled = 20 * done // max(total, 1)
+        line = f"{label} [{'#' * filled}{'.' * (20 - filled)}] {done}/{total}  {now - self.began:.0f} s  {detail}"
+        self._write(line)
+        self.shown_at = now
+
+    def _write(self, line: str) -> None:
+        sys.stderr.write("\r" + line.ljust(self.width))
+        sys.stderr.flush()
+        self.width = len(line)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.width:
+            self._write("")
+            sys.stderr.write("\r")
+            sys.stderr.flush()
+
+
+def _someone_watches() -> bool:
+    return sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)

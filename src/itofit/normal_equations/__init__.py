@@ -1,0 +1,30 @@
+"""What training needs of the data: the ridge solution at given frequencies, and the error of a network.
+
+A form of the normal equations holds one set of points and targets and answers two questions. Algorithm 1 knows
+nothing else of the data.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from itofit._checks import Complex, Float
+from itofit.normal_equations.direct import DirectNormalEquations
+
+__all__ = ["DirectNormalEquations", "NormalEquations"]
+
+
+class NormalEquations(Protocol):
+    """One set of scaled points u (N, m) and targets y (N, p)."""
+
+    n_rows: int
+    n_inputs: int
+    n_outputs: int
+
+    def solve(self, omega: Float, ridge: float) -> Complex:
+        """β̂ of shape (K, p), the solution of (SᴴS + λN I) β̂ = Sᴴy at the frequencies omega of shape (K, m)."""
+        ...
+
+    def mse(self, omega: Float, beta: Complex) -> float:
+        """Mean over points and outputs of |y − Re(S β̂)|²."""
+        ...

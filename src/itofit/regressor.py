@@ -1,0 +1,105 @@
+"""Algorithm 1 as a scikit-learn regressor."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from itofit._checks import Float
+from itofit._progress import Progress
+from itofit.arff import ARFF, Pairing
+from itofit.regression import fit_series
+
+
+class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Regression by adaptive random Fourier features, y ≈ Re Σ_k β̂_k exp(i ω_k·x).
+
+    Parameters
+    ----------
+    n_features, ridge, delta, gamma, resample, pairing, min_iterations, max_iterations, validation_fraction, search_rows
+        As in `itofit.ARFF`.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    series_ : FourierSeries
+        The learned function.
+    history_ : History
+        How training went.
+    n_iter_ : int
+        Number of iterations made.
+    n_features_in_ : int
+        Number of input columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from itofit import ARFFRegressor
+    >>> x = np.linspace(-1, 1, 500)[:, None]
+    >>> model = ARFFRegressor(n_features=32, random_state=0).fit(x, np.sin(5 * x[:, 0]))
+    >>> model.score(x, np.sin(5 * x[:, 0])) > 0.99
+    True
+    """
+
+    def __init__(
+        self,
+        n_features: int | None = None,
+        *,
+        ridge: float | None = None,
+        delta: float | None = None,
+        gamma: float | None = None,
+        resample: bool = True,
+        pairing: Pairing | None = None,
+        min_iterations: int | None = None,
+        max_iterations: int | None = None,
+        validation_fraction: float = 0.1,
+        search_rows: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_features = n_features
+        self.ridge = ridge
+        self.delta = delta
+        self.gamma = gamma
+        self.resample = resample
+        self.pairing = pairing
+        self.min_iterations = min_iterations
+        self.max_iterations = max_iterations
+        self.validation_fraction = validation_fraction
+        self.search_rows = search_rows
+        self.random_state = random_state
+
+    def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> ARFFRegressor:
+        """Learn from points X of shape (n, m) and targets y of shape (n,) or (n, p)."""
+        points, targets = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
+        )
+        targets = np.asarray(targets, dtype=np.float64)
+        self._one_output = targets.ndim == 1
+        targets = targets.reshape(len(targets), -1)
+        spread = targets.std(axis=0)
+        parameters = self.get_params()
+        seed = int(check_random_state(parameters.pop("random_state")).randint(np.iinfo(np.int32).max))
+        self.series_, self.history_, self.settings_ = fit_series(
+            np.random.default_rng(seed),
+            points,
+            targets,
+            ARFF(**parameters),
+            offset=targets.mean(axis=0),
+            unit=np.where(spread > 0, spread, 1.0),
+            progress=Progress(None),
+        )
+        self.n_iter_ = self.history_.n_iterations
+        return self
+
+    def predict(self, X: npt.ArrayLike) -> Float:
+        """Values at points X of shape (n, m): shape (n,) or (n, p), as the targets were."""
+        check_is_fitted(self)
+        points = validate_data(self, X, dtype=np.float64, reset=False)
+        values = self.series_(points)
+        return values[:, 0] if self._one_output else values
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "series_")
