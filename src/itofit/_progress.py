@@ -26,13 +26,17 @@ class Progress:
             self.enabled, self.delay = enabled, 0.0
         self.began = time.monotonic()
         self.shown_at = -1.0
+        self.label = ""
         self.width = 0
 
     def show(self, label: str, done: int, total: int, detail: str = "") -> None:
         """Say how far the work is."""
         now = time.monotonic()
-        if not self.enabled or now - self.began < self.delay or now - self.shown_at < PAUSE:
+        if not self.enabled or now - self.began < self.delay:
             return
+        if label == self.label and now - self.shown_at < PAUSE:
+            return
+        self.label = label
         filled = 20 * done // max(total, 1)
         line = f"{label} [{'#' * filled}{'.' * (20 - filled)}] {done}/{total}  {now - self.began:.0f} s  {detail}"
         self._write(line)

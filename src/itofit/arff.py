@@ -34,7 +34,7 @@ Pairing = Literal["printed", "reindex", "solve"]
 Stop = Literal["stagnation", "max_iterations"]
 
 WINDOW = 5  # the moving average of the stagnation rule
-PATIENCE = 5  # iterations without a lower moving average that end training
+PATIENCE = 5  # consecutive iterations without a decrease of it that end training
 SEARCH_ROWS_PER_FEATURE = 200
 SEARCH_ROWS_LEAST = 50_000
 
@@ -290,8 +290,12 @@ def magnitude(beta: Complex) -> Float:
 
 
 def stagnates(errors: list[float]) -> bool:
-    """Whether the moving average of five errors has found no lower value in the last five iterations."""
+    """Whether the moving average of five errors failed to decrease in each of the last five iterations.
+
+    The paper's sentence can also be read as "has found no lower value in the last five iterations". That reading ends
+    some trainings while their error falls, because it rose before (docs/method.md).
+    """
     if len(errors) < WINDOW + PATIENCE:
         return False
-    averages = np.convolve(errors, np.full(WINDOW, 1 / WINDOW), mode="valid")
-    return bool(averages[-PATIENCE:].min() >= averages[:-PATIENCE].min())
+    averages = np.convolve(errors[-WINDOW - PATIENCE :], np.full(WINDOW, 1 / WINDOW), mode="valid")
+    return bool((np.diff(averages[-PATIENCE - 1 :]) >= 0).all())

@@ -1,0 +1,75 @@
+"""What the benchmarks share: one paired run of Algorithm 2, statistics, and the file of results."""
+
+import json
+import os
+import platform
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+import itofit
+from itofit.experiments import PROBLEMS
+
+RESULTS = Path(__file__).parent / "results"
+
+
+class Run(NamedTuple):
+    """One training on one data set."""
+
+    loss: float  # mean validation loss of the learned functions
+    truth: float  # that of the true ones, on the same points
+    seconds: float
+    iterations: int
+    floored: float
+
+    @property
+    def excess(self):
+        """What learning cost: the loss above that of the truth."""
+        return self.loss - self.truth
+
+
+def loss_on_validation(name, seed, **changes):
+    """Algorithm 2 with the paper's settings (and changes to them): data, split and training follow from the seed."""
+    problem = PROBLEMS[name]
+    data_seed, split_seed, fit_seed = np.random.SeedSequence(seed).generate_state(3)
+    train, validation = problem.sample(rng=data_seed).split(0.1, rng=split_seed)
+    settings = replace(problem.settings, **changes)
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", itofit.ConvergenceWarning)
+        sde = itofit.fit(train, structure=problem.structure, drift=settings, covariance=settings, rng=fit_seed)
+    seconds = time.perf_counter() - began
+    return Run(
+        loss=sde.nll(validation),
+        truth=float(problem.true_nll(validation).mean()),
+        seconds=seconds,
+        iterations=sde.drift_history.n_iterations + sde.covariance_history.n_iterations,
+        floored=sde.floored_share,
+    )
+
+
+def mean_and_error(values):
+    """The mean and its standard error."""
+    values = np.asarray(values)
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def write_results(name, rows, **more):
+    """Write rows and what they were measured with to results/NAME.json."""
+    RESULTS.mkdir(exist_ok=True)
+    machine = {
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "itofit": itofit.__version__,
+    }
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"measured_with": machine, **more, "rows": rows}, indent=1) + "\n")
+    print(f"written to {path}")

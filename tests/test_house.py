@@ -1,0 +1,56 @@
+"""The rooms of the house: a module imports only from those above it."""
+
+import ast
+from pathlib import Path
+
+import itofit
+
+ORDER = [
+    "_version",
+    "_checks",
+    "_blocks",
+    "_progress",
+    "transitions",
+    "fourier",
+    "normal_equations",
+    "arff",
+    "regression",
+    "covariance",
+    "likelihood",
+    "storage",
+    "sde",
+    "learn",
+    "regressor",
+    "experiments",
+]
+ROOT = Path(itofit.__file__).parent
+
+
+def room(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "itofit":
+            names = [node.module] if "." in node.module else [f"itofit.{alias.name}" for alias in node.names]
+            yield from (name.split(".")[1] for name in names)
+
+
+def test_every_module_has_a_place():
+    rooms = {room(path) for path in ROOT.rglob("*.py")} - {"__init__"}
+    assert rooms == set(ORDER)
+
+
+def test_imports_go_one_way():
+    for path in ROOT.rglob("*.py"):
+        if room(path) == "__init__":
+            continue
+        for other in imported_rooms(path):
+            if other != room(path):
+                assert ORDER.index(other) < ORDER.index(room(path)), f"{path.name} imports {other}"
+
+
+def test_public_names_are_those_listed():
+    assert all(hasattr(itofit, name) for name in itofit.__all__)
+    assert itofit.__all__ == sorted(itofit.__all__)

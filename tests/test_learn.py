@@ -1,0 +1,189 @@
+import numpy as np
+import pytest
+import reference
+
+import itofit
+from itofit import ARFF, Transitions
+
+FEW = ARFF(n_features=8, ridge=1e-2, delta=0.5, min_iterations=3, max_iterations=12)
+pytestmark = pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning")
+
+
+def walk(seed=0, n=100, m=2):
+    """Transitions of a linear system with noise that depends on where it is, with irregular steps."""
+    rng = np.random.default_rng(seed)
+    x0, h = rng.uniform(-1, 1, (n, m)), rng.uniform(0.01, 0.1, n)
+    noise = (0.5 + 0.2 * x0) * np.sqrt(h)[:, None] * rng.normal(size=(n, m))
+    noise[:, -1] += 0.8 * noise[:, 0]
+    return Transitions.from_pairs(x0, x0 - 2 * x0 * h[:, None] + noise, h)
+
+
+def ornstein_uhlenbeck(n, rng, theta=2.0, sigma=0.5, h=0.01):
+    """Exact transitions of dx = -θ x dt + σ dW, started uniformly in [-1, 1]."""
+    x0 = rng.uniform(-1, 1, n)
+    spread = sigma * np.sqrt((1 - np.exp(-2 * theta * h)) / (2 * theta))
+    return Transitions.from_pairs(x0, x0 * np.exp(-theta * h) + spread * rng.normal(size=n), h)
+
+
+@pytest.mark.parametrize("structure", ["diagonal", "full"])
+@pytest.mark.parametrize("m", [1, 2])
+def test_algorithm_2_equals_the_loops_with_the_same_random_numbers(structure, m):
+    data = walk(m=m)
+    sde = itofit.fit(data, structure=structure, drift=FEW, covariance=FEW, rng=3)
+    drift, entries = reference.algorithm_2(
+        np.random.default_rng(3),
+        data.inputs,
+        data.increments,
+        data.h,
+        full=structure == "full",
+        validation_fraction=0.1,
+        n_features=8,
+        ridge_parameter=1e-2,
+        delta=0.5,
+        gamma=1.0,
+        resample=True,
+        pairing=sde.drift_settings.pairing,
+        min_iterations=3,
+        max_iterations=12,
+    )
+    np.testing.assert_allclose(sde.drift(data.inputs), drift(data.inputs), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(sde.covariance_series(data.inputs), entries(data.inputs), rtol=1e-10, atol=1e-10)
+
+
+def test_raw_covariance_is_symmetric_and_diagonal_where_asked():
+    data = walk()
+    full = itofit.fit(data, drift=FEW, covariance=FEW, rng=0).covariance(data.inputs, raw=True)
+    np.testing.assert_array_equal(full, full.swapaxes(1, 2))
+    assert (full[:, 0, 1] != 0).all()
+    diagonal = itofit.fit(data, structure="diagonal", drift=FEW, covariance=FEW, rng=0).covariance(data.inputs)
+    assert (diagonal[:, 0, 1] == 0).all()
+
+
+@pytest.mark.parametrize("structure", ["diagonal", "full"])
+def test_shifting_and_scaling_the_inputs_changes_the_functions_accordingly(structure):
+    data = walk()
+    shift, scale = np.array([3.0, -70.0]), np.array([0.01, 40.0])
+    moved = Transitions(data.inputs * scale + shift, data.increments, data.h)
+    here = itofit.fit(data, structure=structure, drift=FEW, covariance=FEW, rng=1)
+    there = itofit.fit(moved, structure=structure, drift=FEW, covariance=FEW, rng=1)
+    x = data.inputs[:20]
+    np.testing.assert_allclose(there.drift(x * scale + shift), here.drift(x), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(there.covariance(x * scale + shift), here.covariance(x), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        there.drift_jacobian(x * scale + shift), here.drift_jacobian(x) / scale, rtol=1e-6, atol=1e-8
+    )
+
+
+def test_scaling_and_drifting_the_increments_changes_the_functions_accordingly():
+    data = walk()
+    scale, wind = np.array([1e-3, 200.0]), np.array([5.0, -7.0])
+    blown = Transitions(data.inputs, data.increments * scale + wind * data.h[:, None], data.h)
+    here = itofit.fit(data, drift=FEW, covariance=FEW, rng=1)
+    there = itofit.fit(blown, drift=FEW, covariance=FEW, rng=1)
+    x = data.inputs[:20]
+    np.testing.assert_allclose(there.drift(x), here.drift(x) * scale + wind, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(there.covariance(x), here.covariance(x) * np.outer(scale, scale), rtol=1e-6, atol=1e-12)
+
+
+def test_slower_time_changes_the_functions_accordingly():
+    data = walk()
+    slow = Transitions(data.inputs, data.increments, 100 * data.h)
+    here, there = (itofit.fit(each, drift=FEW, covariance=FEW, rng=1) for each in (data, slow))
+    np.testing.assert_allclose(100 * there.drift(data.inputs), here.drift(data.inputs), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(100 * there.covariance(data.inputs), here.covariance(data.inputs), rtol=1e-7)
+
+
+def test_same_seed_same_result_and_another_seed_another():
+    data = walk()
+    x = data.inputs
+    first, again, other = (itofit.fit(data, drift=FEW, covariance=FEW, rng=seed) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first.covariance(x), again.covariance(x))
+    assert (first.drift(x) != other.drift(x)).any()
+
+
+def test_a_fit_without_a_seed_can_be_repeated_from_the_one_it_drew():
+    data = walk()
+    first = itofit.fit(data, drift=FEW, covariance=FEW)
+    again = itofit.fit(data, drift=FEW, covariance=FEW, rng=first.seed)
+    np.testing.assert_array_equal(first.drift(data.inputs), again.drift(data.inputs))
+    assert itofit.fit(data, drift=FEW, covariance=FEW, rng=np.random.default_rng(1)).seed is None
+
+
+def test_drift_error_falls_like_one_over_the_root_of_n():
+    x = np.linspace(-0.9, 0.9, 50)
+    truth = -(1 - np.exp(-2.0 * 0.01)) / 0.01 * x  # the mean of one exact step
+    settings = ARFF(n_features=16, ridge=1e-4, min_iterations=10, max_iterations=30)
+
+    def error(n, seed):
+        sde = itofit.fit(ornstein_uhlenbeck(n, np.random.default_rng(seed)), drift=settings, covariance=FEW, rng=seed)
+        return np.sqrt(np.mean((sde.drift(x)[:, 0] - truth) ** 2))
+
+    sizes = [1000, 10_000, 100_000]
+    errors = [np.exp(np.mean([np.log(error(n, seed)) for seed in range(6)])) for n in sizes]
+    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    # over a hundred sets of six seeds the slope had mean -0.51 and standard deviation 0.06
+    assert -0.75 < slope < -0.25
+
+
+def test_covariance_of_an_ornstein_uhlenbeck_process_is_found():
+    sde = itofit.fit(ornstein_uhlenbeck(20_000, np.random.default_rng(0)), rng=0)
+    sigma = sde.covariance(np.linspace(-0.9, 0.9, 20))[:, 0, 0]
+    np.testing.assert_allclose(sigma, 0.25 * (1 - np.exp(-0.04)) / 0.04, rtol=0.1)
+
+
+def test_search_on_a_subset_ends_with_a_solve_on_all_rows():
+    data = ornstein_uhlenbeck(30_000, np.random.default_rng(0))
+    subset = ARFF(n_features=16, ridge=1e-4, min_iterations=10, max_iterations=20, search_rows=1000)
+    sde = itofit.fit(data, drift=subset, covariance=FEW, rng=0)
+    alone = itofit.fit(data[:1000], drift=subset, covariance=FEW, rng=0)
+    x = np.linspace(-0.9, 0.9, 50)
+
+    def error(model):
+        return np.sqrt(np.mean((model.drift(x)[:, 0] + 2 * x) ** 2))
+
+    assert error(sde) < 0.6 * error(alone)
+    u = (data.inputs - sde.drift_series.shift) / sde.drift_series.scale
+    S = np.exp(1j * u @ sde.drift_series.omega.T)
+    z = data.rates - sde.drift_series.offset
+    # all rows but the hundred held out: the same amplitudes up to what a hundred rows can change
+    beta = np.linalg.solve(S.conj().T @ S + 1e-4 * len(z) * np.eye(16), S.conj().T @ z)
+    values, expected = sde.drift_series(data.inputs) - sde.drift_series.offset, (S @ beta).real
+    assert np.sqrt(np.mean((values - expected) ** 2)) < 0.03 * np.sqrt(np.mean(expected**2))
+
+
+def test_off_diagonal_targets_without_correlation_do_not_drown_the_others():
+    rng = np.random.default_rng(0)
+    x0 = rng.uniform(-1, 1, (4000, 2))
+    data = Transitions.from_pairs(x0, x0 - 0.1 * x0 + rng.normal(size=(4000, 2)) * 0.1 * (1 + 0.5 * x0), 0.1)
+    sde = itofit.fit(data, rng=0)
+    x = rng.uniform(-0.8, 0.8, (200, 2))
+    found, true = sde.covariance(x), 0.1 * (1 + 0.5 * x) ** 2
+    assert np.sqrt(np.mean((found[:, [0, 1], [0, 1]] - true) ** 2)) < 0.02
+    assert np.sqrt(np.mean(found[:, 0, 1] ** 2)) < 0.02
+
+
+def test_reaching_the_last_iteration_warns_and_is_recorded():
+    with pytest.warns(itofit.ConvergenceWarning, match="training of the covariance ended at max_iterations = 3"):
+        sde = itofit.fit(walk(), drift=FEW, covariance=ARFF(n_features=8, max_iterations=3), rng=0)
+    assert sde.covariance_history.stopped == "max_iterations"
+
+
+def test_general_inputs_may_differ_in_number_from_the_increments():
+    rng = np.random.default_rng(0)
+    position = rng.uniform(0, 1, 500)
+    data = Transitions(
+        position, np.stack([np.sin(6 * position), position], axis=1) + 0.1 * rng.normal(size=(500, 2)), 1.0
+    )
+    sde = itofit.fit(data, drift=FEW, covariance=FEW, rng=0)
+    assert (sde.n_inputs, sde.n_outputs, sde.kind) == (1, 2, "general")
+    assert sde.covariance(position).shape == (500, 2, 2)
+
+
+def test_noise_confined_to_a_plane_is_still_positive_definite():
+    rng = np.random.default_rng(0)
+    x0 = rng.uniform(0.2, 0.4, (400, 2))
+    move = 0.01 * rng.normal(size=(400, 2))
+    x0, move = (np.hstack([a, c - a.sum(axis=1, keepdims=True)]) for a, c in ((x0, 1.0), (move, 0.0)))
+    sde = itofit.fit(Transitions(x0, move, 0.1), drift=FEW, covariance=FEW, rng=0)
+    np.linalg.cholesky(sde.covariance(x0))
+    assert np.isfinite(sde.nll(Transitions(x0, move, 0.1)))

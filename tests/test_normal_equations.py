@@ -1,0 +1,101 @@
+import tracemalloc
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from itofit.normal_equations import DirectNormalEquations
+from itofit.normal_equations.direct import solve_ridge
+
+
+def problem(seed=0, n=60, m=2, p=2, K=7):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(K, m)) * 3, rng.random((n, m)), rng.normal(size=(n, p))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 999), n=st.integers(1, 50), m=st.integers(1, 4), p=st.integers(1, 3), K=st.integers(1, 6))
+def test_gram_and_right_side_equal_the_loops(seed, n, m, p, K):
+    omega, u, y = problem(seed, n, m, p, K)
+    G, b = DirectNormalEquations(u, y).gram(omega)
+    expected_G, expected_b = reference.gram(omega, u, y)
+    np.testing.assert_allclose(G, expected_G, rtol=0, atol=1e-12 * n)
+    np.testing.assert_allclose(b, expected_b, rtol=0, atol=1e-12 * n)
+
+
+def test_many_blocks_equal_one_product():
+    omega, u, y = problem(n=5000)
+    S = np.exp(1j * (u @ omega.T))
+    G, b = DirectNormalEquations(u, y).gram(omega)
+    np.testing.assert_allclose(G, S.conj().T @ S, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(b, S.conj().T @ y, rtol=0, atol=1e-9)
+
+
+def test_solution_and_error_equal_the_reference():
+    omega, u, y = problem()
+    equations = DirectNormalEquations(u, y)
+    beta = equations.solve(omega, 1e-3)
+    np.testing.assert_allclose(beta, reference.ridge(omega, u, y, 1e-3), rtol=1e-10)
+    expected = reference.mean_squared_error(omega, beta, u, y)
+    assert equations.mse(omega, beta) == pytest.approx(expected, rel=1e-12)
+
+
+def test_no_ridge_is_least_squares_and_a_huge_ridge_is_zero():
+    omega, u, y = problem()
+    equations = DirectNormalEquations(u, y)
+    S = np.exp(1j * (u @ omega.T))
+    np.testing.assert_allclose(equations.solve(omega, 0.0), np.linalg.lstsq(S, y, rcond=None)[0], rtol=1e-8)
+    assert np.abs(equations.solve(omega, 1e12)).max() < 1e-10
+
+
+def test_coinciding_frequencies_without_ridge_share_the_least_amplitude():
+    _, u, y = problem()
+    omega = np.zeros((7, 2))
+    beta = DirectNormalEquations(u, y).solve(omega, 0.0)
+    np.testing.assert_allclose(beta, np.tile(y.mean(axis=0) / 7, (7, 1)), rtol=1e-10)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-17])
+def test_fallback_is_the_limit_of_small_ridges(shift):
+    rng = np.random.default_rng(5)
+    V = np.linalg.qr(rng.normal(size=(6, 6)) + 1j * rng.normal(size=(6, 6)))[0]
+    values = np.array([3.0, 2.0, 1.0, 0.5, 0.0, 0.0])
+    gram = (V * values) @ V.conj().T
+    right = gram @ rng.normal(size=(6, 2))
+    np.testing.assert_allclose(
+        solve_ridge(gram, right, shift), np.linalg.pinv(gram, hermitian=True) @ right, rtol=0, atol=1e-12
+    )
+
+
+def test_rows_are_the_same_on_one_thread_as_on_all():
+    omega, u, y = problem(n=20_000, K=30)
+    equations = DirectNormalEquations(u, y)
+    on_all = equations.solve(omega, 1e-3)
+    with threadpool_limits(1):
+        np.testing.assert_array_equal(equations.solve(omega, 1e-3), on_all)
+
+
+def test_the_users_threads_are_left_as_they_were():
+    omega, u, y = problem(n=5000)
+    with threadpool_limits(2):
+        before = [library["num_threads"] for library in threadpool_info()]
+        DirectNormalEquations(u, y).solve(omega, 1e-3)
+        assert [library["num_threads"] for library in threadpool_info()] == before
+
+
+def test_memory_does_not_grow_with_the_rows():
+    def peak(n):
+        omega, u, y = problem(n=n, K=64)
+        equations = DirectNormalEquations(u, y)
+        tracemalloc.start()
+        equations.mse(omega, equations.solve(omega, 1e-3))
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    small, large = peak(20_000), peak(200_000)
+    assert large < 1.1 * small
+    assert large < 256e6

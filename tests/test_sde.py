@@ -1,0 +1,192 @@
+import numpy as np
+import pytest
+
+import itofit
+from itofit import ARFF, ExtrapolationWarning, FourierSeries, InputError, Transitions
+from itofit.sde import LearnedSDE
+
+FEW = ARFF(n_features=8, ridge=1e-2, delta=0.5, min_iterations=3, max_iterations=12)
+pytestmark = pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning")
+
+
+def fitted(kind="diffusion", d=2, seed=0, structure="full"):
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(-1, 1, (400, d)), rng.uniform(-1, 1, (400, d))
+    if kind == "underdamped":
+        v1 = b - 0.1 * a + 0.1 * rng.normal(size=(400, d))
+        data = Transitions.from_underdamped(a, b, a + 0.1 * b, v1, 0.1)
+    else:
+        data = Transitions.from_pairs(a, 0.9 * a + 0.2 * rng.normal(size=(400, d)), 0.1)
+    return itofit.fit(data, structure=structure, drift=FEW, covariance=FEW, rng=seed), data
+
+
+def with_functions(sde, drift, covariance, box, **changes):
+    """The model with other functions: a sine of small frequency is a line to a part in a million."""
+    parts = {name: getattr(sde, name) for name in LearnedSDE.__dataclass_fields__}
+    parts |= {"drift_series": drift, "covariance_series": covariance, "box": np.array(box)}
+    return LearnedSDE(**parts | changes)
+
+
+def line(slope, value=0.0, epsilon=1e-3):
+    """x ↦ value + slope · x, for |x| of order one."""
+    return FourierSeries(
+        omega=np.array([[epsilon]]),
+        beta=np.array([[-1j * slope / epsilon]]),
+        shift=np.zeros(1),
+        scale=np.ones(1),
+        offset=np.array([value]),
+    )
+
+
+def ornstein_uhlenbeck(theta=1.5, sigma=0.7, box=((-50.0,), (50.0,))):
+    return with_functions(fitted(d=1)[0], line(-theta), line(0.0, sigma**2), box)
+
+
+def growth_without_noise():
+    """dx = x dt, known on [-1, 2]."""
+    tiny = np.array([[1e-6]])
+    return with_functions(ornstein_uhlenbeck(), line(1.0), line(0.0, 1e-12), ((-1.0,), (2.0,)), floor_factor=tiny)
+
+
+def test_shapes_of_everything():
+    sde, data = fitted()
+    x = data.inputs[:7]
+    assert sde.drift(x).shape == (7, 2)
+    assert sde.drift_jacobian(x).shape == (7, 2, 2)
+    assert sde.covariance(x).shape == sde.covariance(x, raw=True).shape == sde.diffusion(x).shape == (7, 2, 2)
+    assert sde.nll(data, pointwise=True).shape == (400,)
+    assert sde.nll(data) == pytest.approx(sde.nll(data, pointwise=True).mean())
+
+
+def test_one_input_may_be_a_vector():
+    sde, _ = fitted(d=1)
+    x = np.linspace(-1, 1, 5)
+    np.testing.assert_array_equal(sde.drift(x), sde.drift(x[:, None]))
+
+
+def test_diffusion_factors_give_back_the_covariance():
+    sde, data = fitted()
+    for factor in ("cholesky", "symmetric"):
+        sigma = sde.diffusion(data.inputs, factor=factor)
+        np.testing.assert_allclose(sigma @ sigma.swapaxes(1, 2), sde.covariance(data.inputs), rtol=1e-10, atol=1e-14)
+
+
+def test_floored_points_are_found_and_their_share_is_told():
+    sde, data = fitted(d=1)
+    low = with_functions(sde, line(0.0), line(1.0), sde.box)  # a "covariance" that is negative for x < 0
+    x = np.linspace(-1, 1, 201)
+    np.testing.assert_array_equal(low.floored(x), x < low.floor * low.floor_factor[0, 0] ** 2)
+    assert (low.covariance(x) > 0).all()
+    assert (low.covariance(x, raw=True)[:100] < 0).all()
+    assert sde.floored_share == sde.floored(data.inputs).mean()
+    assert "needed at" in sde.summary()
+
+
+@pytest.mark.parametrize("structure", ["full", "diagonal"])
+def test_covariance_is_positive_definite_far_outside_the_data(structure):
+    sde, _ = fitted(structure=structure)
+    x = np.random.default_rng(0).uniform(-5, 5, (20_000, 2))
+    np.linalg.cholesky(sde.covariance(x))
+
+
+def test_simulation_has_the_moments_of_an_ornstein_uhlenbeck_process():
+    theta, sigma, dt, n_steps, n_paths = 1.5, 0.7, 0.01, 200, 20_000
+    paths = ornstein_uhlenbeck(theta, sigma).simulate(np.full(n_paths, 1.2), dt, n_steps, rng=0)[:, :, 0]
+    t = dt * np.arange(n_steps + 1)
+    shrink = 1 - theta * dt  # of one Euler-Maruyama step: its exact moments, and the process's up to O(dt)
+    mean = 1.2 * shrink ** np.arange(n_steps + 1)
+    variance = sigma**2 * dt * (1 - shrink ** (2 * np.arange(n_steps + 1))) / (1 - shrink**2)
+    # 4.5 standard errors at four times: a false alarm in about 20,000 seeds
+    for i in (1, 10, 50, 200):
+        assert abs(paths[:, i].mean() - mean[i]) < 4.5 * np.sqrt(variance[i] / n_paths)
+        assert abs(paths[:, i].var() / variance[i] - 1) < 4.5 * np.sqrt(2 / n_paths)
+    exact = sigma**2 * (1 - np.exp(-2 * theta * t)) / (2 * theta)
+    np.testing.assert_allclose(variance[1:], exact[1:], rtol=2 * theta * dt)
+    np.testing.assert_allclose(mean, 1.2 * np.exp(-theta * t), atol=theta * dt)
+    covariance = np.cov(paths[:, 100], paths[:, 200])[0, 1]
+    assert abs(covariance - variance[100] * shrink**100) < 4.5 * variance[200] / np.sqrt(n_paths)
+
+
+def test_underdamped_steps_move_the_position_with_the_old_velocity():
+    sde, _ = fitted("underdamped", d=2)
+    start = np.array([[0.1, -0.2, 0.3, 0.4], [0.0, 0.1, -0.1, 0.2]])
+    paths = sde.simulate(start, 0.05, 3, rng=0)
+    assert paths.shape == (2, 4, 4)
+    x, v = paths[:, :, :2], paths[:, :, 2:]
+    np.testing.assert_allclose(x[:, 1:], x[:, :-1] + 0.05 * v[:, :-1])
+    noise = np.random.default_rng(0).standard_normal((2, 2))
+    z = np.hstack([x[:, 1], v[:, 0]])
+    kick = np.sqrt(0.05) * (sde.diffusion(z) @ noise[:, :, None])[:, :, 0]
+    np.testing.assert_allclose(v[:, 1], v[:, 0] + 0.05 * sde.drift(z) + kick)
+
+
+def test_outside_the_data_the_nearest_point_moves_the_path():
+    sde = growth_without_noise()
+    with pytest.warns(ExtrapolationWarning, match=r"100.00% of the steps were outside"):
+        paths = sde.simulate([5.0, -5.0], 0.1, 4, rng=0)
+    steps = np.diff(paths[:, :, 0], axis=1)
+    np.testing.assert_allclose(steps[0], 0.2, atol=1e-3)
+    np.testing.assert_allclose(steps[1], -0.1, atol=1e-3)
+
+
+def test_outside_the_data_a_path_can_follow_the_series_or_stop():
+    sde = growth_without_noise()
+    with pytest.warns(ExtrapolationWarning, match="extrapolated"):
+        paths = sde.simulate([1.95], 0.1, 3, outside="extrapolate", rng=0)
+    np.testing.assert_allclose(paths[0, :, 0], 1.95 * 1.1 ** np.arange(4), rtol=2e-3)
+    stopped = sde.simulate([1.95, 0.5], 0.1, 3, outside="stop", rng=0)
+    np.testing.assert_allclose(stopped[0, :, 0], [1.95, 2.145, 2.145, 2.145], rtol=2e-3)
+    np.testing.assert_allclose(stopped[1, :, 0], 0.5 * 1.1 ** np.arange(4), rtol=2e-3)
+
+
+def test_a_stopped_underdamped_path_stands_still():
+    sde, _ = fitted("underdamped", d=1)
+    paths = sde.simulate([[0.0, 50.0]], 0.1, 5, outside="stop", rng=0)
+    assert np.ptp(paths[0, 1:], axis=0).max() == 0
+
+
+@pytest.mark.filterwarnings("ignore::itofit.ExtrapolationWarning")
+@pytest.mark.parametrize("outside", ["nearest", "extrapolate", "stop"])
+def test_paths_stay_finite(outside):
+    sde, data = fitted()
+    paths = sde.simulate(100 * data.inputs[:50], 0.5, 200, outside=outside, rng=0)
+    assert np.isfinite(paths).all()
+
+
+@pytest.mark.filterwarnings("ignore::itofit.ExtrapolationWarning")
+def test_starts_may_be_one_point_or_many():
+    two, _ = fitted(d=2)
+    assert two.simulate([0.0, 0.0], 0.1, 5, rng=0).shape == (1, 6, 2)
+    assert two.simulate(np.zeros((3, 2)), 0.1, 5, rng=0).shape == (3, 6, 2)
+    one, _ = fitted(d=1)
+    assert one.simulate(0.0, 0.1, 5, rng=0).shape == (1, 6, 1)
+    assert one.simulate([0.0, 0.1, 0.2], 0.1, 5, rng=0).shape == (3, 6, 1)
+    np.testing.assert_array_equal(one.simulate(0.0, 0.1, 5, rng=4), one.simulate(0.0, 0.1, 5, rng=4))
+
+
+def test_general_models_cannot_be_simulated():
+    rng = np.random.default_rng(0)
+    data = Transitions(rng.random((100, 1)), rng.normal(size=(100, 1)), 0.1, kind="general")
+    sde = itofit.fit(data, drift=FEW, covariance=FEW, rng=0)
+    with pytest.raises(InputError, match="kind 'general'"):
+        sde.simulate([0.0], 0.1, 3)
+
+
+def test_texts_name_what_matters():
+    sde, _ = fitted()
+    assert repr(sde) == "LearnedSDE(2 inputs, 2 outputs, full covariance, learned from 400 transitions)"
+    for word in ("diffusion", "400 transitions", "drift", "covariance", "floor", "seed        0"):
+        assert word in sde.summary()
+
+
+def test_progress_is_written_when_asked_and_cleared(capsys):
+    sde, data = fitted()
+    sde.simulate([0.0, 0.0], 0.01, 3, rng=0, progress=True)
+    itofit.fit(data, drift=FEW, covariance=FEW, rng=0, progress=True)
+    shown = capsys.readouterr().err
+    assert "simulating [" in shown
+    assert "drift [" in shown
+    assert "covariance [" in shown
+    assert shown.endswith("\r")
+    itofit.fit(data, drift=FEW, covariance=FEW, rng=0)
+    assert capsys.readouterr().err == ""
