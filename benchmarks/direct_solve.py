@@ -10,6 +10,7 @@ of the data (tracemalloc, which sees NumPy's buffers). Results go to benchmarks/
 import argparse
 import time
 import tracemalloc
+from functools import partial
 
 import numpy as np
 from common import write_results
@@ -51,7 +52,8 @@ def main():
                 rng = np.random.default_rng(0)
                 u, y, omega = rng.random((n, m)), rng.normal(size=(n, 1)), 5 * rng.normal(size=(K, m))
                 equations = DirectNormalEquations(u, y)
-                plain, direct = (lambda: straightforward(u, y, omega)), (lambda: equations.solve(omega, RIDGE))
+                plain = partial(straightforward, u, y, omega)
+                direct = partial(equations.solve, omega, RIDGE)
                 expected, found = plain(), direct()
                 difference = float(np.abs(found - expected).max() / np.abs(expected).max())
                 repeats = max(3, min(25, 200_000 // n))
@@ -71,7 +73,8 @@ def main():
                 rows.append(row)
                 print(
                     f"{n:>9} {K:>4} {m:>2} {1e3 * slow:>13.1f} ms {1e3 * fast:>6.1f} ms {slow / fast:>6.1f} "
-                    f"{row['straightforward_megabytes']:>22.0f} MB {row['direct_megabytes']:>5.1f} MB {difference:>11.1e}",
+                    f"{row['straightforward_megabytes']:>22.0f} MB {row['direct_megabytes']:>5.1f} MB "
+                    f"{difference:>11.1e}",
                     flush=True,
                 )
     write_results("direct_solve", rows)

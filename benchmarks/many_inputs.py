@@ -69,7 +69,8 @@ def main():
             }
         )
         print(
-            f"{min(search, arguments.rows):>11} {mean:>13.4f} ± {error:.4f} {np.mean(seconds):>12.1f} {max(peaks):>15.0f} MB",
+            f"{min(search, arguments.rows):>11} {mean:>13.4f} ± {error:.4f} {np.mean(seconds):>12.1f} "
+            f"{max(peaks):>15.0f} MB",
             flush=True,
         )
     write_results("many_inputs", rows)

@@ -106,7 +106,7 @@ def algorithm_1(rng, train, validation, *, n_features, min_iterations, max_itera
         errors.append(error)
         if i >= 5:
             averages.append(sum(errors[-5:]) / 5)
-        if i > min_iterations and i >= 10 and all(averages[-s] >= averages[-s - 1] for s in range(1, 6)):
+        if i >= min_iterations + 5 and i >= 10 and all(averages[-s] >= averages[-s - 1] for s in range(1, 6)):
             break
     return *best, errors
 

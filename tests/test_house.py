@@ -17,6 +17,7 @@ ORDER = [
     "regression",
     "covariance",
     "likelihood",
+    "simulation",
     "storage",
     "sde",
     "learn",

@@ -163,7 +163,7 @@ def test_off_diagonal_targets_without_correlation_do_not_drown_the_others():
 
 
 def test_reaching_the_last_iteration_warns_and_is_recorded():
-    with pytest.warns(itofit.ConvergenceWarning, match="training of the covariance ended at max_iterations = 3"):
+    with pytest.warns(itofit.ConvergenceWarning, match="covariance ended at max_iterations = 3"):
         sde = itofit.fit(walk(), drift=FEW, covariance=ARFF(n_features=8, max_iterations=3), rng=0)
     assert sde.covariance_history.stopped == "max_iterations"
 

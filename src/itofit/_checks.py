@@ -34,16 +34,21 @@ class ExtrapolationWarning(UserWarning):
     """A simulation left the range of the data the functions were learned from."""
 
 
-def float_array(name: str, value: npt.ArrayLike, *, allow_nan: bool = False) -> Float:
-    """`value` as a float64 array of real numbers; infinities never pass, NaN only if `allow_nan`."""
+def plain_array(name: str, value: npt.ArrayLike) -> npt.NDArray[np.generic]:
+    """`value` as an array of any kind, unless that would lose its mask or it has no rectangular shape."""
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(
             f"{name} is a masked array, whose mask would be lost; use {name}.filled(np.nan) where gaps are allowed"
         )
     try:
-        array = np.asarray(value)
-    except ValueError as error:  # ragged nested lists
-        raise InputError(f"{name} must be a rectangular array of real numbers: {error}") from None
+        return np.asarray(value)
+    except ValueError:
+        raise InputError(f"{name} must be a rectangular array, but its rows have different lengths") from None
+
+
+def float_array(name: str, value: npt.ArrayLike, *, allow_nan: bool = False) -> Float:
+    """`value` as a float64 array of real numbers; infinities never pass, NaN only if `allow_nan`."""
+    array = plain_array(name, value)
     if array.dtype.kind == "c":
         raise InputError(f"{name} must be real, got complex numbers ({array.dtype}); take .real or stack the two parts")
     if array.dtype.kind not in "fiu":
@@ -51,15 +56,17 @@ def float_array(name: str, value: npt.ArrayLike, *, allow_nan: bool = False) -> 
             f"{name} must be an array of real numbers, got dtype {array.dtype}; "
             f"convert it first, for example with np.asarray({name}, dtype=float)"
         )
-    array = array.astype(np.float64, copy=False)
-    bad = np.isinf(array) if allow_nan else ~np.isfinite(array)
+    finite = array.astype(np.float64, copy=False)
+    bad = np.isinf(finite) if allow_nan else ~np.isfinite(finite)
+    if bad.any() and array.ndim == 0:
+        raise InputError(f"{name} must be finite, got {array}")
     if bad.any():
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         raise InputError(
             f"{name} must be finite{' or NaN' if allow_nan else ''}: {int(bad.sum())} of {array.size} values are not, "
             f"the first at index {first if len(first) != 1 else first[0]}; remove these rows"
         )
-    return array
+    return finite
 
 
 def columns(name: str, value: npt.ArrayLike, *, n_columns: int | None = None, allow_nan: bool = False) -> Float:
@@ -80,10 +87,15 @@ def columns(name: str, value: npt.ArrayLike, *, n_columns: int | None = None, al
     return array
 
 
-def same_shape(name: str, array: Float, other_name: str, other: Float) -> None:
-    """Raise unless two arrays have the same shape."""
+def columns_like(name: str, value: npt.ArrayLike, other_name: str, other: Float) -> Float:
+    """`value` as an array of shape (n, d), the same as that of another argument."""
+    array = columns(name, value)
     if array.shape != other.shape:
-        raise InputError(f"{name} must have the shape of {other_name}: expected {other.shape}, got {array.shape}")
+        raise InputError(
+            f"{name} must have the shape of {other_name}: expected {other.shape}, got {np.shape(value)}"
+            + (f"; reshape {name} to {other.shape[1]} columns" if len(array) == len(other) else "")
+        )
+    return array
 
 
 def same_rows(name: str, array: npt.NDArray[np.generic], other_name: str, other: Float) -> None:
@@ -107,6 +119,13 @@ def fraction(name: str, value: object) -> float:
     if number >= 1:
         raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}")
     return number
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def count(name: str, value: object, *, least: int = 1) -> int:

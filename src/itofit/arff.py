@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from itofit._checks import Complex, Float, Int, count, fraction, one_of, positive
+from itofit._checks import Complex, Float, Int, count, flag, fraction, one_of, positive
 from itofit.normal_equations import NormalEquations
 
 Pairing = Literal["printed", "reindex", "solve"]
@@ -50,7 +50,7 @@ class ARFF:
     ridge : float, optional
         λ, the Tikhonov parameter, relative to targets of unit variance. None: 0.002, the paper's.
     delta : float, optional
-        δ, the step of the frequencies' random walk, for inputs scaled to [0, 1]. None: 0.1, the paper's.
+        δ, the step of the frequencies' random walk, for inputs scaled to [0, 1]. None: 0.3; the paper's is 0.1.
     gamma : float, optional
         γ, the exponent of the Metropolis test. None: 1, the paper's.
     resample : bool
@@ -60,7 +60,7 @@ class ARFF:
         frequencies, those that travelled with their frequency, or those in the old order, as the paper prints it.
         None: "reindex" (docs/amplitude-pairing.md has the measurement).
     min_iterations : int, optional
-        Iterations before the stagnation rule may end training. None: 20.
+        Iterations before the stagnation rule starts to count. None: 20.
     max_iterations : int, optional
         Iterations at most. None: 300, or `min_iterations` if that is more.
     validation_fraction : float
@@ -95,6 +95,7 @@ class ARFF:
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name), zero=True)
         fraction("validation_fraction", self.validation_fraction)
+        flag("resample", self.resample)
         if self.pairing is not None:
             one_of("pairing", self.pairing, get_args(Pairing))
 
@@ -102,16 +103,16 @@ class ARFF:
         """These parameters with every `None` replaced by a choice for `n_rows` rows of data."""
 
         def first(value: int | None, default: int) -> int:
-            return default if value is None else value
+            return default if value is None else int(value)
 
         K = first(self.n_features, min(128, max(8, n_rows // 20)))
         least = first(self.min_iterations, 20 if self.max_iterations is None else min(20, self.max_iterations))
         return Settings(
             n_features=K,
             ridge=2e-3 if self.ridge is None else float(self.ridge),
-            delta=0.1 if self.delta is None else float(self.delta),
+            delta=0.3 if self.delta is None else float(self.delta),
             gamma=1.0 if self.gamma is None else float(self.gamma),
-            resample=bool(self.resample),
+            resample=self.resample,
             pairing="reindex" if self.pairing is None else self.pairing,
             min_iterations=least,
             max_iterations=first(self.max_iterations, max(300, least)),
@@ -224,7 +225,7 @@ def train(
         errors.append(info.validation_error)
         infos.append(info)
         on_iteration(i, info)
-        if i > settings.min_iterations and stagnates(errors[1:]):
+        if i >= settings.min_iterations + PATIENCE and stagnates(errors[1:]):
             stopped = "stagnation"
             break
     history = History(
@@ -293,7 +294,8 @@ def stagnates(errors: list[float]) -> bool:
     """Whether the moving average of five errors failed to decrease in each of the last five iterations.
 
     The paper's sentence can also be read as "has found no lower value in the last five iterations". That reading ends
-    some trainings while their error falls, because it rose before (docs/method.md).
+    some trainings while their error falls, because it rose before. So does counting iterations before the minimum
+    (docs/method.md has the measurement).
     """
     if len(errors) < WINDOW + PATIENCE:
         return False

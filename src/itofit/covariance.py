@@ -83,8 +83,10 @@ def positive_definite(
         below: npt.NDArray[np.bool_] = np.any(vectors < least, axis=1)
         return to_matrices(np.maximum(vectors, least), structure, d), below
     sigma = to_matrices(vectors, structure, d)
+    unit = np.linalg.norm(factor, axis=1)  # so that columns of very different units lose no digits
+    factor = factor / unit[:, None]
     inverse = np.linalg.inv(factor)
-    white = inverse @ sigma @ inverse.T
+    white = inverse @ (sigma / np.outer(unit, unit)) @ inverse.T
     try:  # far cheaper than eigenvalues, and usually all there is to do
         np.linalg.cholesky(white - floor * np.eye(d))
         return sigma, np.zeros(len(sigma), dtype=bool)
@@ -93,7 +95,7 @@ def positive_definite(
     below = values[:, 0] < floor
     values, vectors = values[below], vectors[below]
     root = factor @ (vectors * np.sqrt(np.maximum(values, floor))[:, None, :])
-    sigma[below] = root @ root.swapaxes(1, 2)
+    sigma[below] = np.outer(unit, unit) * (root @ root.swapaxes(1, 2))
     return sigma, below
 
 

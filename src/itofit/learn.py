@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import get_args
 
 import numpy as np
 
-from itofit._checks import RNG, ConvergenceWarning, Float, InputError, fraction, generator, one_of
+from itofit._checks import RNG, Float, InputError, fraction, generator, one_of
 from itofit._progress import Progress
 from itofit._version import __version__
 from itofit.arff import ARFF
@@ -108,14 +107,6 @@ def fit(
             progress=bar,
             label="covariance",
         )
-    for name, trained in (("drift", f), ("covariance", sigma)):
-        if trained.history.stopped == "max_iterations":
-            warnings.warn(
-                f"training of the {name} ended at max_iterations = {trained.settings.max_iterations} before its "
-                "validation error settled; allow more iterations",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
     factor = reference_factor(mean)
     return LearnedSDE(
         drift_series=f.series,
@@ -152,7 +143,8 @@ def _check_learnable(data: Transitions) -> None:
     if not isinstance(data, Transitions):
         raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
     if len(data) < LEAST_TRANSITIONS:
-        raise InputError(f"at least {LEAST_TRANSITIONS} transitions are needed to learn from, got {len(data)}")
+        hint = "; are the arrays transposed?" if len(data) < data.n_inputs else ""
+        raise InputError(f"at least {LEAST_TRANSITIONS} transitions are needed to learn from, got {len(data)}{hint}")
     for column in range(data.n_inputs):
         x = data.inputs[:, column]
         if x.min() == x.max():

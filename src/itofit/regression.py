@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from itofit._checks import Float
+from itofit._checks import ConvergenceWarning, Float
 from itofit._progress import Progress
 from itofit.arff import ARFF, History, Info, Problem, Settings, State, train
 from itofit.fourier import FourierSeries
@@ -47,7 +48,7 @@ def fit_series(
     offset, unit : arrays of shape (p,)
     progress : Progress
     label : str
-        What the progress line calls this training.
+        What progress and warnings call this training.
     """
     n = len(x)
     settings = arff.resolve(n)
@@ -67,6 +68,13 @@ def fit_series(
         progress.show(label, iteration, settings.max_iterations, detail)
 
     best, history = train(rng, problem, settings, show)
+    if history.stopped == "max_iterations":
+        warnings.warn(
+            f"{label} ended at max_iterations = {settings.max_iterations} before its validation error settled; "
+            "allow more iterations",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
     if len(searched) < n:
         rest = np.sort(order[n_out:])
         best = State(best.omega, DirectNormalEquations(u[rest], z[rest]).solve(best.omega, settings.ridge))

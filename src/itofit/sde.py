@@ -6,7 +6,7 @@ import dataclasses
 import os
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +22,18 @@ from itofit._checks import (
     columns,
     count,
     float_array,
+    fraction,
     generator,
     one_of,
     positive,
 )
 from itofit._progress import Progress
-from itofit.arff import History, Settings
+from itofit.arff import History, Pairing, Settings
 from itofit.covariance import Factor, Structure, entries, positive_definite, square_root, to_matrices
 from itofit.fourier import FourierSeries
 from itofit.likelihood import gaussian_nll
+from itofit.simulation import Outside, euler_maruyama
 from itofit.transitions import Kind, Transitions
-
-Outside = Literal["nearest", "extrapolate", "stop"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +167,8 @@ class LearnedSDE:
         x : array of shape (n, m)
         factor : {"cholesky", "symmetric"}
             The lower triangular σ, or the symmetric one. Data determine Σ alone: choose what the system is known to
-            have.
+            have. The symmetric one mixes the variables, so it is as accurate as the largest of them: measure
+            variables in comparable units before asking for it.
         """
         one_of("factor", factor, get_args(Factor))
         return square_root(self.covariance(x), factor)
@@ -277,38 +278,25 @@ class LearnedSDE:
             )
         dt, n_steps = positive("dt", dt), count("n_steps", n_steps)
         one_of("outside", outside, get_args(Outside))
-        state = self._starts(x0)
         random, _ = generator(rng)
-        d = self.n_outputs
-        paths = np.empty((len(state), n_steps + 1, state.shape[1]))
-        paths[:, 0] = state
-        moving = np.ones(len(state), dtype=bool)
-        n_outside = 0
         with Progress(progress) as bar:
-            for i in range(n_steps):
-                noise = np.sqrt(dt) * random.standard_normal((len(state), d))
-                if self.kind == "underdamped":  # positions move first, with the old velocity
-                    velocity = state[:, d:]
-                    state = np.where(moving[:, None], np.hstack([state[:, :d] + dt * velocity, velocity]), state)
-                nearest = np.clip(state, self.box[0], self.box[1])
-                left = (state != nearest).any(axis=1)
-                n_outside += int(left.sum())
-                if outside == "stop":
-                    moving &= ~left
-                at = state if outside == "extrapolate" else nearest
-                move = dt * self.drift(at) + (self.diffusion(at) @ noise[:, :, None])[:, :, 0]
-                state = state.copy()
-                state[:, -d:] += np.where(moving[:, None], move, 0.0)
-                paths[:, i + 1] = state
-                bar.show("simulating", i + 1, n_steps)
-        if n_outside and outside != "stop":
+            paths, share_outside = euler_maruyama(
+                random,
+                self._starts(x0),
+                dt,
+                n_steps,
+                drift=self.drift,
+                diffusion=self.diffusion,
+                underdamped=self.kind == "underdamped",
+                box=self.box,
+                outside=outside,
+                progress=bar,
+            )
+        if share_outside and outside != "stop":
+            used = "those of the nearest point in it" if outside == "nearest" else "values extrapolated from it"
             warnings.warn(
-                f"{n_outside / (len(state) * n_steps):.2%} of the steps were outside the range of the data, where "
-                + (
-                    "drift and covariance of the nearest point in it were used"
-                    if outside == "nearest"
-                    else "the series were extrapolated"
-                ),
+                f"{share_outside:.2%} of the steps were outside the range of the data, where nothing is known of drift "
+                f"and covariance: {used} were used",
                 ExtrapolationWarning,
                 stacklevel=2,
             )
@@ -379,7 +367,14 @@ def _check_consistent(sde: LearnedSDE) -> None:
     m, d = sde.n_inputs, sde.n_outputs
     one_of("structure", sde.structure, get_args(Structure))
     one_of("kind", sde.kind, get_args(Kind))
-    positive("floor", sde.floor)
+    if sde.kind != "general" and m != (d if sde.kind == "diffusion" else 2 * d):
+        raise InputError(f"a model of kind {sde.kind!r} with {d} outputs cannot have {m} inputs")
+    fraction("floor", sde.floor)
+    positive("floored_share", sde.floored_share, zero=True)
+    _check_array("box", sde.box, (2, m))
+    _check_array("floor_factor", sde.floor_factor, (d, d))
+    if not (sde.box[0] < sde.box[1]).all() or not (np.diagonal(sde.floor_factor) > 0).all():
+        raise InputError("box or floor_factor is not what a training leaves")
     for name, series, p in (
         ("drift", sde.drift_series, d),
         ("covariance", sde.covariance_series, len(entries(sde.structure, d)[0])),
@@ -387,13 +382,25 @@ def _check_consistent(sde: LearnedSDE) -> None:
         K = series.n_features
         shapes = {"omega": (K, m), "beta": (K, p), "shift": (m,), "scale": (m,), "offset": (p,)}
         for field, shape in shapes.items():
-            array = getattr(series, field)
-            wanted = "complex128" if field == "beta" else "float64"
-            if array.shape != shape or array.dtype != wanted or not np.isfinite(array).all():
-                raise InputError(f"{name}_series.{field} must be finite {wanted} of shape {shape}")
-    for name, array, shape in (("box", sde.box, (2, m)), ("floor_factor", sde.floor_factor, (d, d))):
-        if float_array(name, array).shape != shape:
-            raise InputError(f"{name} must have shape {shape}, got {array.shape}")
+            _check_array(f"{name}_series.{field}", getattr(series, field), shape, complex_=field == "beta")
+        if not (series.scale > 0).all():
+            raise InputError(f"{name}_series.scale must be > 0")
+    for name, history in (("drift", sde.drift_history), ("covariance", sde.covariance_history)):
+        M = len(history.acceptance)
+        for field, n in (("validation_error", M + 1), ("acceptance", M), ("seconds", M)):
+            _check_array(f"{name}_history.{field}", getattr(history, field), (n,))
+    for part in (sde.data, sde.drift_settings, sde.covariance_settings):
+        for field, value in dataclasses.asdict(part).items():
+            if field == "pairing":
+                one_of(field, value, get_args(Pairing))
+            elif not isinstance(value, bool | None):
+                positive(field, value, zero=True)
+
+
+def _check_array(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], *, complex_: bool = False) -> None:
+    wanted = "complex128" if complex_ else "float64"
+    if array.shape != shape or array.dtype != wanted or not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite {wanted} of shape {shape}, got {array.dtype} of shape {array.shape}")
 
 
 def _training(settings: Settings, history: History) -> str:

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ _METADATA = "metadata"
 def write(path: str | os.PathLike[str], arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any]) -> None:
     """Write arrays and metadata to exactly this path, replacing what was there only once everything is written."""
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: there is no directory {target.parent}")
     text = json.dumps({"format": FORMAT, "program": "itofit", **metadata})
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)
     try:
@@ -44,23 +46,31 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dic
     with open(path, "rb") as opened:
         if not zipfile.is_zipfile(opened):
             raise ModelFileError(f"{path} is not a readable itofit file: it is truncated, corrupt or of another kind")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if _METADATA not in file.files:
-                raise ModelFileError(f"{path} was not written by itofit: it holds no metadata")
-            metadata = json.loads(str(file[_METADATA]))
-            if not isinstance(metadata, dict) or metadata.get("program") != "itofit":
-                raise ModelFileError(f"{path} was not written by itofit")
-            found = metadata.get("format")
-            if not isinstance(found, int) or found > FORMAT:
-                raise ModelFileError(
-                    f"{path} has file format {found}, this version of itofit reads up to {FORMAT}; upgrade itofit"
-                )
-            arrays = {name: file[name] for name in file.files if name != _METADATA}
-    except ModelFileError:
-        raise
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        raise ModelFileError(f"{path} is not a readable itofit file: it is truncated or corrupt ({error})") from error
+        opened.seek(0)
+        try:
+            return _read_open(path, opened)
+        except ModelFileError:
+            raise
+        # RuntimeError: encrypted members, unknown compression, JSON nested too deeply
+        except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+            raise ModelFileError(f"{path} is not a readable itofit file: it is corrupt ({error})") from error
+
+
+def _read_open(path: str | os.PathLike[str], opened: BinaryIO) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    file = np.load(opened, allow_pickle=False)
+    if not isinstance(file, np.lib.npyio.NpzFile) or _METADATA not in file.files:
+        raise ModelFileError(f"{path} was not written by itofit: it holds no metadata")
+    metadata = json.loads(str(file[_METADATA]))
+    if not isinstance(metadata, dict) or metadata.get("program") != "itofit":
+        raise ModelFileError(f"{path} was not written by itofit")
+    found = metadata.get("format")
+    if not isinstance(found, int) or found > FORMAT:
+        raise ModelFileError(
+            f"{path} has file format {found}, this version of itofit reads up to {FORMAT}; upgrade itofit"
+        )
+    arrays = {name: file[name] for name in file.files if name != _METADATA}
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ModelFileError(f"{path} is not a readable itofit file: it is corrupt (a member is not an array)")
     return arrays, metadata
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Literal, get_args
 
 import numpy as np
@@ -14,13 +15,14 @@ from itofit._checks import (
     Float,
     InputError,
     columns,
+    columns_like,
     float_array,
     fraction,
     generator,
     one_of,
+    plain_array,
     positive,
     same_rows,
-    same_shape,
 )
 
 Kind = Literal["diffusion", "underdamped", "general"]
@@ -105,8 +107,8 @@ class Transitions:
         >>> itofit.Transitions.from_pairs(np.zeros((50, 2)), np.ones((50, 2)), h=0.5).increments.shape
         (50, 2)
         """
-        start, end = columns("x0", x0), columns("x1", x1)
-        same_shape("x1", end, "x0", start)
+        start = columns("x0", x0)
+        end = columns_like("x1", x1, "x0", start)
         return cls(start, end - start, h, groups, "diffusion")  # type: ignore[arg-type]
 
     @classmethod
@@ -132,9 +134,9 @@ class Transitions:
         groups : array of shape (n,), optional
         """
         start = columns("x0", x0)
-        velocity, end, new_velocity = columns("v0", v0), columns("x1", x1), columns("v1", v1)
-        for name, array in (("v0", velocity), ("x1", end), ("v1", new_velocity)):
-            same_shape(name, array, "x0", start)
+        velocity, end, new_velocity = (
+            columns_like(name, value, "x0", start) for name, value in (("v0", v0), ("x1", x1), ("v1", v1))
+        )
         inputs = np.concatenate([end, velocity], axis=1)
         return cls(inputs, new_velocity - velocity, h, groups, "underdamped")  # type: ignore[arg-type]
 
@@ -155,7 +157,8 @@ class Transitions:
         ----------
         paths : array or list of arrays
             One trajectory of shape (T, d) or (T,); several of the same length as (n, T, d); or a list of trajectories
-            of any lengths.
+            of any lengths. A list of lists is a list of trajectories, too; one trajectory given row by row needs
+            np.array(...) around it.
         dt : float, optional
             Time between observations. Give either `dt` or `times`.
         times : array of shape (T,) or list of arrays, optional
@@ -230,7 +233,7 @@ class Transitions:
 
     def __getitem__(self, rows: slice | npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Transitions:
         """Some of the transitions: a slice, a mask or an array of indices."""
-        if not isinstance(rows, slice | np.ndarray):
+        if not isinstance(rows, slice) and (not isinstance(rows, np.ndarray) or rows.ndim != 1):
             raise InputError(f"select transitions with a slice, a mask or an array of indices, got {rows!r}")
         groups = None if self.groups is None else self.groups[rows]
         return Transitions(self.inputs[rows], self.increments[rows], self.h[rows], groups, self.kind)
@@ -301,7 +304,7 @@ def _durations(h: npt.ArrayLike, n: int) -> Float:
 def _labels(groups: npt.ArrayLike | None, inputs: Float) -> npt.NDArray[np.generic] | None:
     if groups is None:
         return None
-    labels: npt.NDArray[np.generic] = np.asarray(groups)
+    labels = plain_array("groups", groups)
     if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels.ravel()):
         labels = labels.astype(str)
     if labels.ndim != 1 or labels.dtype.kind not in "iubUS":
@@ -314,7 +317,9 @@ def _labels(groups: npt.ArrayLike | None, inputs: Float) -> npt.NDArray[np.gener
 
 def _trajectories(paths: npt.ArrayLike | Sequence[npt.ArrayLike]) -> list[Float]:
     """Trajectories as a list of arrays of shape (T, d)."""
-    if isinstance(paths, list | tuple) and len(paths) and np.ndim(paths[0]) > 0:
+    if isinstance(paths, np.ndarray) and paths.dtype.kind == "O":
+        raise InputError("paths must be numbers, got dtype object; give trajectories of different lengths as a list")
+    if isinstance(paths, list | tuple) and _holds_arrays(paths):
         found = [columns(f"paths[{i}]", path, allow_nan=True) for i, path in enumerate(paths)]
     else:
         array = float_array("paths", paths, allow_nan=True)  # type: ignore[arg-type]
@@ -330,6 +335,11 @@ def _trajectories(paths: npt.ArrayLike | Sequence[npt.ArrayLike]) -> list[Float]
     return found
 
 
+def _holds_arrays(values: Sequence[object]) -> bool:
+    """Whether a list is one of arrays (or lists), and not of numbers."""
+    return len(values) > 0 and (isinstance(values[0], list | tuple) or np.ndim(values[0]) > 0)  # type: ignore[arg-type]
+
+
 def _steps(paths: list[Float], dt: float | None, times: npt.ArrayLike | Sequence[npt.ArrayLike] | None) -> list[Float]:
     """The time from each observation to the next, for each trajectory."""
     if dt is not None:
@@ -337,7 +347,7 @@ def _steps(paths: list[Float], dt: float | None, times: npt.ArrayLike | Sequence
         return [np.full(max(len(path) - 1, 0), step) for path in paths]
     if isinstance(times, np.ndarray) and times.ndim == 2:
         times = list(times)
-    if isinstance(times, list | tuple) and times and np.ndim(times[0]) > 0:
+    if isinstance(times, list | tuple) and _holds_arrays(times):
         if len(times) != len(paths):
             raise InputError(f"times must have one array for each trajectory: expected {len(paths)}, got {len(times)}")
         clocks = [_clock(f"times[{i}]", clock, path) for i, (clock, path) in enumerate(zip(times, paths, strict=True))]
@@ -347,8 +357,9 @@ def _steps(paths: list[Float], dt: float | None, times: npt.ArrayLike | Sequence
 
 
 def _clock(name: str, times: npt.ArrayLike | None, path: Float) -> Float:
-    array = np.asarray(times)
-    if array.dtype.kind in "mM":
+    array = plain_array(name, times)  # type: ignore[arg-type]
+    first = array.flat[0] if array.size and array.dtype.kind == "O" else None
+    if array.dtype.kind in "mM" or isinstance(first, date | timedelta):
         raise InputError(f"{name} must be numbers, got dates; use ({name} - {name}[0]) / np.timedelta64(1, 's')")
     clock = float_array(name, array)
     if clock.shape != (len(path),):
