@@ -15,6 +15,7 @@ import scipy
 import itofit
 from itofit.experiments import PROBLEMS
 
+EXPERIMENTS = ["1", "1-", "2", "3a", "4b", "5", "5-"]
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -41,7 +42,7 @@ def loss_on_validation(name, seed, **changes):
     settings = replace(problem.settings, **changes)
     began = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", itofit.ConvergenceWarning)
+        warnings.simplefilter("ignore", itofit.ConvergenceWarning)  # the number of iterations is reported
         sde = itofit.fit(train, structure=problem.structure, drift=settings, covariance=settings, rng=fit_seed)
     seconds = time.perf_counter() - began
     return Run(

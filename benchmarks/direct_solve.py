@@ -1,8 +1,8 @@
 """Compare one direct ridge solve with the straightforward one: time as a ratio, peak extra memory of each.
 
 The straightforward solve forms the whole matrix of exponentials, its full Gram product, and calls numpy.linalg.solve.
-Both are timed in turn within one run, each repeated; the ratio is of the medians. Memory is what is allocated on top
-of the data (tracemalloc, which sees NumPy's buffers). Results go to benchmarks/results/direct_solve.json.
+Both are timed within one run, in turns of a few calls each; the ratio is of the medians. Memory is what is allocated
+on top of the data (tracemalloc, which sees NumPy's buffers). Results go to benchmarks/results/direct_solve.json.
 
     python benchmarks/direct_solve.py [--rows 9000 1000000]
 """
@@ -26,10 +26,19 @@ def straightforward(u, y, omega):
     return np.linalg.solve(gram + RIDGE * len(u) * np.eye(len(omega)), S.conj().T @ y)
 
 
-def timed(function):
-    began = time.perf_counter()
+def timed(function, repeats):
+    """Seconds of each of some calls in a row, as training makes them, after one that is not counted.
+
+    The pause lets the other function's BLAS threads go to sleep: idle ones spin for a while and take a core.
+    """
+    time.sleep(0.2)
     function()
-    return time.perf_counter() - began
+    seconds = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - began)
+    return seconds
 
 
 def peak_megabytes(function):
@@ -56,9 +65,11 @@ def main():
                 direct = partial(equations.solve, omega, RIDGE)
                 expected, found = plain(), direct()
                 difference = float(np.abs(found - expected).max() / np.abs(expected).max())
-                repeats = max(3, min(25, 200_000 // n))
-                times = np.array([[timed(plain), timed(direct)] for _ in range(repeats)])
-                slow, fast = np.median(times, axis=0)
+                rounds = 5 if n < 100_000 else 1
+                slow, fast = (
+                    np.median(times)
+                    for times in zip(*[(timed(plain, 3), timed(direct, 3)) for _ in range(rounds)], strict=True)
+                )
                 row = {
                     "rows": n,
                     "features": K,

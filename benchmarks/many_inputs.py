@@ -35,7 +35,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--search-rows", type=int, nargs="+", default=[10 * K, 50 * K, 200 * K, 10**9])
+    parser.add_argument("--search-rows", type=int, nargs="+", default=[10 * K, 50 * K, 100 * K, 10**9])
     arguments = parser.parse_args()
     rows = []
     print("search rows  relative drift error      seconds  peak extra memory")

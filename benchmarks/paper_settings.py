@@ -10,11 +10,9 @@ the published one's is what is checked. Results go to benchmarks/results/paper_s
 import argparse
 
 import numpy as np
-from common import loss_on_validation, mean_and_error, write_results
+from common import EXPERIMENTS, loss_on_validation, mean_and_error, write_results
 
 from itofit.experiments import PROBLEMS
-
-EXPERIMENTS = ["1", "1-", "2", "3a", "4b", "5", "5-"]
 
 
 def main():

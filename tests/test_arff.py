@@ -146,8 +146,8 @@ def test_search_lowers_the_error():
 def test_unset_fields_are_chosen_and_set_ones_obeyed():
     assert ARFF().resolve(100).n_features == 8
     assert ARFF().resolve(10**6).n_features == 128
-    assert ARFF().resolve(10**6).search_rows == 50_000
-    assert ARFF(n_features=1000).resolve(10**6).search_rows == 200_000
+    assert ARFF().resolve(10**6).search_rows == 25_000
+    assert ARFF(n_features=1000).resolve(10**6).search_rows == 100_000
     assert ARFF(max_iterations=7).resolve(100).min_iterations == 7
     assert ARFF(min_iterations=500).resolve(100).max_iterations == 500
     assert ARFF(ridge=0).resolve(100).ridge == 0.0

@@ -1,4 +1,6 @@
+import multiprocessing
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -99,3 +101,41 @@ def test_memory_does_not_grow_with_the_rows():
     small, large = peak(20_000), peak(200_000)
     assert large < 1.1 * small
     assert large < 256e6
+
+
+def test_memory_stays_bounded_with_many_features():
+    omega, u, y = problem(n=9000, K=1024)
+    equations = DirectNormalEquations(u, y)
+    tracemalloc.start()
+    equations.solve(omega, 1e-3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 256e6
+
+
+def test_several_threads_at_once_get_their_results_and_leave_the_limits_alone():
+    omega, u, y = problem(n=5000)
+    equations = DirectNormalEquations(u, y)
+    alone = equations.solve(omega, 1e-3)
+    with threadpool_limits(2):
+        before = [library["num_threads"] for library in threadpool_info()]
+        with ThreadPoolExecutor(4) as pool:
+            together = list(pool.map(lambda _: equations.solve(omega, 1e-3), range(40)))
+        assert [library["num_threads"] for library in threadpool_info()] == before
+    for beta in together:
+        np.testing.assert_array_equal(beta, alone)
+
+
+def _solve_in_child(problem_and_ridge):
+    (omega, u, y), ridge = problem_and_ridge
+    return DirectNormalEquations(u, y).solve(omega, ridge)
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own():
+    data = problem(n=5000)
+    here = _solve_in_child((data, 1e-3))
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        there = pool.apply_async(_solve_in_child, ((data, 1e-3),)).get(timeout=60)
+    np.testing.assert_array_equal(there, here)

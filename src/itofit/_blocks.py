@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from functools import cache
 from itertools import pairwise
+from threading import Lock
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -20,7 +20,9 @@ from threadpoolctl import ThreadpoolController
 T = TypeVar("T")
 
 BLOCK_ROWS = 1024  # a block of 2K = 256 features is 2 MB: it stays in the cache between its uses
+CHUNK_ROWS = 2048  # fewer are not worth a thread
 MAX_CHUNKS = 8
+RESULT_BYTES = 2**27
 
 
 @cache
@@ -34,10 +36,28 @@ def _pool(process: int, n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="itofit")
 
 
-def one_blas_thread() -> AbstractContextManager[object]:
-    """Matrix products on one core within this context; the user's setting comes back afterwards."""
-    manager: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
-    return manager
+class _OneBlasThread:
+    """A context that may be entered again, also by other threads: the first sets the limit, the last lifts it."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.depth = 0
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.depth == 0:
+                self.limiter = _controller().limit(limits=1, user_api="blas")
+            self.depth += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.depth -= 1
+            if self.depth == 0:
+                self.limiter.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
+"""Matrix products on one core within this context; the user's setting comes back afterwards."""
 
 
 def n_threads() -> int:
@@ -53,14 +73,16 @@ def blocks(rows: slice) -> Iterator[slice]:
         yield slice(start, min(start + BLOCK_ROWS, rows.stop))
 
 
-def map_chunks(work: Callable[[slice], T], n_rows: int) -> list[T]:
-    """`work` on each chunk of `n_rows` rows, in parallel; the results in the order of the rows."""
-    n_blocks = -(-n_rows // BLOCK_ROWS)
-    n_chunks = max(1, min(MAX_CHUNKS, n_blocks))
+def map_chunks(work: Callable[[slice], T], n_rows: int, result_bytes: int = 1) -> list[T]:
+    """`work` on each chunk of `n_rows` rows, in parallel; the results in the order of the rows.
+
+    The number of chunks depends on `n_rows` and on the size of one result alone, which bounds the memory of all.
+    """
+    n_chunks = max(1, min(MAX_CHUNKS, n_rows // CHUNK_ROWS, RESULT_BYTES // result_bytes))
     bounds = [n_rows * i // n_chunks for i in range(n_chunks + 1)]
     chunks = [slice(a, b) for a, b in pairwise(bounds)]
     threads = min(n_threads(), n_chunks)
-    with one_blas_thread():
+    with one_blas_thread:
         if threads == 1:
             return [work(chunk) for chunk in chunks]
         return list(_pool(os.getpid(), threads).map(work, chunks))

@@ -35,8 +35,8 @@ Stop = Literal["stagnation", "max_iterations"]
 
 WINDOW = 5  # the moving average of the stagnation rule
 PATIENCE = 5  # consecutive iterations without a decrease of it that end training
-SEARCH_ROWS_PER_FEATURE = 200
-SEARCH_ROWS_LEAST = 50_000
+SEARCH_ROWS_PER_FEATURE = 100
+SEARCH_ROWS_LEAST = 25_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class ARFF:
         Share of the rows held out for the stagnation rule and the choice of the best network.
     search_rows : int, optional
         With more rows than this, frequencies are searched on a random subset of this size and the final amplitudes
-        solved on all rows. None: 200 for every feature, at least 50,000.
+        solved on all rows. None: 100 for every feature, at least 25,000.
 
     Examples
     --------

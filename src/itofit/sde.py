@@ -33,7 +33,7 @@ from itofit.covariance import Factor, Structure, entries, positive_definite, squ
 from itofit.fourier import FourierSeries
 from itofit.likelihood import gaussian_nll
 from itofit.simulation import Outside, euler_maruyama
-from itofit.transitions import Kind, Transitions
+from itofit.transitions import Kind, Transitions, plural
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +192,7 @@ class LearnedSDE:
             raise InputError(f"nll needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
         if (data.n_inputs, data.n_outputs) != (self.n_inputs, self.n_outputs):
             raise InputError(
-                f"the model has {self.n_inputs} inputs and {self.n_outputs} outputs, "
+                f"the model has {plural(self.n_inputs, 'input')} and {plural(self.n_outputs, 'output')}, "
                 f"the data {data.n_inputs} and {data.n_outputs}"
             )
         values = np.empty(len(data))
@@ -207,10 +207,10 @@ class LearnedSDE:
         """What was learned, from what and how, as a few lines of text."""
         data, drift, covariance = self.data, self.drift_history, self.covariance_history
         h = f"{data.h_min:g}" if data.h_min == data.h_max else f"{data.h_min:.3g} to {data.h_max:.3g}"
-        groups = "" if data.n_groups is None else f" in {data.n_groups} groups"
+        groups = "" if data.n_groups is None else f" in {plural(data.n_groups, 'group')}"
         return "\n".join(
             [
-                f"itofit {self.version}: {self.kind}, {self.n_inputs} inputs, {self.n_outputs} outputs",
+                f"itofit {self.version}: {self.kind}, {self._dimensions()}",
                 f"  data        {data.n_transitions} transitions{groups}, h = {h}",
                 f"  drift       {_training(self.drift_settings, drift)}",
                 f"  covariance  {_training(self.covariance_settings, covariance)}, {self.structure}",
@@ -221,9 +221,12 @@ class LearnedSDE:
 
     def __repr__(self) -> str:
         return (
-            f"LearnedSDE({self.n_inputs} inputs, {self.n_outputs} outputs, {self.structure} covariance, "
+            f"LearnedSDE({self._dimensions()}, {self.structure} covariance, "
             f"learned from {self.data.n_transitions} transitions)"
         )
+
+    def _dimensions(self) -> str:
+        return f"{plural(self.n_inputs, 'input')}, {plural(self.n_outputs, 'output')}"
 
     # Simulation
 

@@ -220,13 +220,13 @@ class Transitions:
         low, high = self.h.min(), self.h.max()
         h = f"h = {low:g}" if low == high else f"h = {low:.3g} to {high:.3g}"
         parts = [
-            _plural(len(self), "transition"),
-            _plural(self.n_inputs, "input"),
-            _plural(self.n_outputs, "output"),
+            plural(len(self), "transition"),
+            plural(self.n_inputs, "input"),
+            plural(self.n_outputs, "output"),
             h,
         ]
         if self.groups is not None:
-            parts.append(_plural(len(np.unique(self.groups)), "group"))
+            parts.append(plural(len(np.unique(self.groups)), "group"))
         return f"Transitions({', '.join(parts)}, kind = {self.kind})"
 
     # Parts of them
@@ -275,14 +275,15 @@ class Transitions:
             unit = np.arange(len(self))
             n_units = len(self)
         if n_units < 2:
-            raise InputError(f"cannot split {_plural(n_units, by.removesuffix('s'))}: at least two are needed")
+            raise InputError(f"cannot split {plural(n_units, by.removesuffix('s'))}: at least two are needed")
         n_out = min(max(round(share * n_units), 1), n_units - 1)
         out = np.zeros(n_units, dtype=bool)
         out[random.permutation(n_units)[:n_out]] = True
         return self[~out[unit]], self[out[unit]]
 
 
-def _plural(n: int, word: str) -> str:
+def plural(n: int, word: str) -> str:
+    """A number and what it counts, in words."""
     return f"{n} {word}" if n == 1 else f"{n} {word}s"
 
 

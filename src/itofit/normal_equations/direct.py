@@ -16,6 +16,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.blas import dsyrk
 
 from itofit._blocks import blocks, map_chunks, one_blas_thread
 from itofit._checks import Complex, Float
@@ -46,7 +47,7 @@ class DirectNormalEquations:
         K = len(omega)
 
         def sums(chunk: slice) -> tuple[Float, Float]:
-            gram = np.zeros((2 * K, 2 * K))
+            gram = np.zeros((2 * K, 2 * K), order="F")
             right = np.zeros((2 * K, self.n_outputs))
             buffer = None
             for block in blocks(chunk):
@@ -54,14 +55,18 @@ class DirectNormalEquations:
                 if buffer is None or buffer.shape[1] != size:
                     buffer = np.empty((2 * K, size))
                 CD = cos_sin(omega, self.u[block], buffer)
-                gram += CD @ CD.T
+                gram = dsyrk(1.0, CD.T, beta=1.0, c=gram, trans=1, overwrite_c=1)  # upper triangle of += CD CDᵀ
                 right += CD @ self.y[block]
             return gram, right
 
-        parts = map_chunks(sums, self.n_rows)
-        G = np.sum([gram for gram, _ in parts], axis=0)
-        b = np.sum([right for _, right in parts], axis=0)
-        return G[:K, :K] + G[K:, K:] + 1j * (G[:K, K:] - G[K:, :K]), b[:K] - 1j * b[K:]
+        parts = map_chunks(sums, self.n_rows, result_bytes=8 * (2 * K) ** 2)
+        G, b = parts[0]
+        for gram, right in parts[1:]:
+            G += gram
+            b += right
+        real = np.triu(G[:K, :K] + G[K:, K:])
+        real += np.triu(real, 1).T
+        return real + 1j * (G[:K, K:] - G[:K, K:].T), b[:K] - 1j * b[K:]
 
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
@@ -90,7 +95,7 @@ def solve_ridge(gram: Complex, right: Complex, shift: float) -> Complex:
     the largest carry no information and are left out, which is the limit of the ridge solution for shift → 0.
     """
     K = len(gram)
-    with one_blas_thread() if K < SMALL_SYSTEM else nullcontext():
+    with one_blas_thread if K < SMALL_SYSTEM else nullcontext():
         shifted = gram.copy()
         shifted.flat[:: K + 1] += shift
         try:
