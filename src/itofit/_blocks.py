@@ -8,7 +8,7 @@ results are combined in order, so rounding does not depend on how many threads t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
@@ -65,12 +65,6 @@ def n_threads() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     allowed = [library.num_threads for library in _controller().lib_controllers if library.user_api == "blas"]
     return min([cores, *allowed])
-
-
-def blocks(rows: slice) -> Iterator[slice]:
-    """The blocks of at most `BLOCK_ROWS` rows of a range."""
-    for start in range(rows.start, rows.stop, BLOCK_ROWS):
-        yield slice(start, min(start + BLOCK_ROWS, rows.stop))
 
 
 def map_chunks(work: Callable[[slice], T], n_rows: int, result_bytes: int = 1) -> list[T]:

@@ -13,11 +13,12 @@ S       S = C + iD    (n, K)      features exp(i ω_k·u_n), stored as real rows
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from itofit._blocks import blocks, map_chunks
+from itofit._blocks import BLOCK_ROWS, map_chunks
 from itofit._checks import Complex, Float, columns
 
 
@@ -51,6 +52,16 @@ def cos_sin(omega: Float, u: Float, out: Float | None = None) -> Float:
     return features
 
 
+def feature_blocks(omega: Float, u: Float, rows: slice) -> Iterator[tuple[slice, Float]]:
+    """Blocks of some rows of u with their `cos_sin`; each is gone when the next one comes."""
+    buffer = np.empty(2 * len(omega) * min(BLOCK_ROWS, rows.stop - rows.start))
+    for start in range(rows.start, rows.stop, BLOCK_ROWS):
+        block = slice(start, min(start + BLOCK_ROWS, rows.stop))
+        size = block.stop - block.start
+        out = buffer[: 2 * len(omega) * size].reshape(-1, size)
+        yield block, cos_sin(omega, u[block], out)
+
+
 def real_amplitudes(beta: Complex) -> Float:
     """The real matrix B of shape (2K, p) with Re(S β̂) = [C D] B."""
     return np.concatenate([beta.real, -beta.imag])
@@ -73,12 +84,8 @@ def real_sum(omega: Float, beta: Complex, u: Float) -> Float:
     out = np.empty((len(u), B.shape[0]))
 
     def evaluate(chunk: slice) -> None:
-        buffer = None
-        for block in blocks(chunk):
-            size = block.stop - block.start
-            if buffer is None or buffer.shape[1] != size:
-                buffer = np.empty((B.shape[1], size))
-            out[block] = (B @ cos_sin(omega, u[block], buffer)).T
+        for block, CD in feature_blocks(omega, u, chunk):
+            out[block] = (B @ CD).T
 
     map_chunks(evaluate, len(u))
     return out

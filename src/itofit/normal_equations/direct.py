@@ -18,9 +18,9 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.blas import dsyrk
 
-from itofit._blocks import blocks, map_chunks, one_blas_thread
+from itofit._blocks import map_chunks, one_blas_thread
 from itofit._checks import Complex, Float
-from itofit.fourier import cos_sin, real_amplitudes
+from itofit.fourier import feature_blocks, real_amplitudes
 
 SMALL_SYSTEM = 300  # below this K a factorisation is faster on one BLAS thread than on two
 
@@ -49,12 +49,7 @@ class DirectNormalEquations:
         def sums(chunk: slice) -> tuple[Float, Float]:
             gram = np.zeros((2 * K, 2 * K), order="F")
             right = np.zeros((2 * K, self.n_outputs))
-            buffer = None
-            for block in blocks(chunk):
-                size = block.stop - block.start
-                if buffer is None or buffer.shape[1] != size:
-                    buffer = np.empty((2 * K, size))
-                CD = cos_sin(omega, self.u[block], buffer)
+            for block, CD in feature_blocks(omega, self.u, chunk):
                 gram = dsyrk(1.0, CD.T, beta=1.0, c=gram, trans=1, overwrite_c=1)  # upper triangle of += CD CDᵀ
                 right += CD @ self.y[block]
             return gram, right
@@ -79,8 +74,8 @@ class DirectNormalEquations:
 
         def squares(chunk: slice) -> float:
             total = 0.0
-            for block in blocks(chunk):
-                residual = self.y[block].T - B @ cos_sin(omega, self.u[block])
+            for block, CD in feature_blocks(omega, self.u, chunk):
+                residual = self.y[block].T - B @ CD
                 total += float(np.vdot(residual, residual))
             return total
 
