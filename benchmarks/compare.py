@@ -12,7 +12,7 @@ import argparse
 import json
 
 import numpy as np
-from common import EXPERIMENTS, loss_on_validation, mean_and_error, write_results
+from common import NAMES, loss_on_validation, mean_and_error, write_results
 
 
 def parsed(text):
@@ -28,7 +28,7 @@ def main():
     parser.add_argument("field")
     parser.add_argument("values", nargs="+", type=parsed)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--experiments", nargs="+", default=EXPERIMENTS)
+    parser.add_argument("--experiments", nargs="+", default=NAMES)
     arguments = parser.parse_args()
     rows = []
     print(f"experiment  {arguments.field:<10} excess over truth   minus the first      worst  iterations  seconds")

@@ -23,7 +23,7 @@ from common import write_results
 
 from itofit._progress import Progress
 from itofit.arff import Pairing
-from itofit.experiments import PROBLEMS
+from itofit.experiments import EXPERIMENTS
 from itofit.regression import fit_series
 
 MINIMUM, ITERATIONS, MARGIN = 20, 60, 0.03
@@ -52,10 +52,10 @@ def best_at_stop(errors, rule, first):
     return errors.min()
 
 
-def drift_errors(problem, pairing, seed):
+def drift_errors(experiment, pairing, seed):
     rng = np.random.default_rng(seed)
-    data = problem.sample(9000, rng=rng, fine_steps=50)
-    settings = replace(problem.settings, pairing=pairing, min_iterations=ITERATIONS, max_iterations=ITERATIONS)
+    data = experiment.sample(9000, rng=rng, fine_steps=50)
+    settings = replace(experiment.settings, pairing=pairing, min_iterations=ITERATIONS, max_iterations=ITERATIONS)
     y = data.rates
     trained = fit_series(
         rng, data.inputs, y, settings, offset=y.mean(axis=0), unit=y.std(axis=0), progress=Progress(False)
@@ -71,7 +71,7 @@ def main():
     print("experiment  pairing   " + "  ".join(f"{rule:>11}" for rule in RULES) + f"   failures of {arguments.seeds}")
     for name in ("5", "5-"):
         for pairing in get_args(Pairing):
-            errors = [drift_errors(PROBLEMS[name], pairing, seed) for seed in range(arguments.seeds)]
+            errors = [drift_errors(EXPERIMENTS[name], pairing, seed) for seed in range(arguments.seeds)]
             failures = {
                 label: int(sum(best_at_stop(e, *rule) > e.min() + MARGIN for e in errors))
                 for label, rule in RULES.items()

@@ -47,6 +47,7 @@ def paper_settings(rows):
         "published",
         "ours − published",
         "allowed",
+        "seconds, to the best network",
     ]
     for row in rows:
         yield [
@@ -58,6 +59,7 @@ def paper_settings(rows):
             minus(f"{row['published']:.4f}"),
             signed(row["minus_published"]),
             f"±{row['two_standard_errors']:.4f}" + ("" if row["agrees"] else ", exceeded"),
+            f"{row['seconds']:.2f}, {row['seconds_to_best']:.2f}",
         ]
 
 

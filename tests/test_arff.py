@@ -108,6 +108,13 @@ def test_stagnation_is_five_iterations_in_a_row_without_a_lower_moving_average()
     assert not stagnates([*rising, rising[-6]])  # one decrease is enough, however high the errors stand
 
 
+def test_the_start_does_not_count_as_an_iteration_for_the_stagnation_rule():
+    u, _ = data()
+    flat = Problem(DirectNormalEquations(u, np.ones((80, 1))), DirectNormalEquations(u, np.zeros((80, 1))))
+    settings = ARFF(n_features=4, delta=0.0, min_iterations=0, max_iterations=60).resolve(80)
+    assert train(np.random.default_rng(0), flat, settings)[1].n_iterations == 10
+
+
 def test_training_stops_by_stagnation_but_not_before_the_minimum():
     u, _ = data()
     flat = Problem(DirectNormalEquations(u, np.ones((80, 1))), DirectNormalEquations(u, np.zeros((80, 1))))
@@ -130,7 +137,7 @@ def test_resampling_draws_in_proportion_to_the_amplitudes():
 
 
 def test_resampling_survives_amplitudes_that_are_all_zero():
-    assert set(draw(np.random.default_rng(0), np.zeros(4))) <= {0, 1, 2, 3}
+    assert len(set(draw(np.random.default_rng(0), np.zeros(40)))) > 15
 
 
 def test_amplitudes_of_several_outputs_count_by_their_norm():
@@ -149,7 +156,7 @@ def test_unset_fields_are_chosen_and_set_ones_obeyed():
     assert ARFF().resolve(10**6).search_rows == 25_000
     assert ARFF(n_features=1000).resolve(10**6).search_rows == 100_000
     assert ARFF(max_iterations=7).resolve(100).min_iterations == 7
-    assert ARFF(min_iterations=500).resolve(100).max_iterations == 500
+    assert ARFF(min_iterations=500).resolve(100).max_iterations == 1000
     assert ARFF(ridge=0).resolve(100).ridge == 0.0
 
 

@@ -33,6 +33,9 @@ def room(path):
 
 def imported_rooms(path):
     for node in ast.walk(ast.parse(path.read_text())):
+        assert not (isinstance(node, ast.ImportFrom) and node.level), f"{path.name} has a relative import"
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("itofit."))
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "itofit":
             names = [node.module] if "." in node.module else [f"itofit.{alias.name}" for alias in node.names]
             yield from (name.split(".")[1] for name in names)

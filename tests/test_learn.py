@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import reference
@@ -179,11 +181,42 @@ def test_general_inputs_may_differ_in_number_from_the_increments():
     assert sde.covariance(position).shape == (500, 2, 2)
 
 
-def test_noise_confined_to_a_plane_is_still_positive_definite():
+@pytest.mark.parametrize("floor", [1e-6, 1e-3, 0.9])
+def test_noise_confined_to_a_plane_is_still_positive_definite(floor):
     rng = np.random.default_rng(0)
     x0 = rng.uniform(0.2, 0.4, (400, 2))
     move = 0.01 * rng.normal(size=(400, 2))
     x0, move = (np.hstack([a, c - a.sum(axis=1, keepdims=True)]) for a, c in ((x0, 1.0), (move, 0.0)))
-    sde = itofit.fit(Transitions(x0, move, 0.1), drift=FEW, covariance=FEW, rng=0)
+    sde = itofit.fit(Transitions(x0, move, 0.1), drift=FEW, covariance=FEW, floor=floor, rng=0)
     np.linalg.cholesky(sde.covariance(x0))
     assert np.isfinite(sde.nll(Transitions(x0, move, 0.1)))
+
+
+def test_a_clock_among_the_variables_is_named():
+    x = np.cumsum(0.1 * np.random.default_rng(0).normal(size=500))
+    track = np.column_stack([x, 0.01 * np.arange(500)])
+    with pytest.raises(itofit.InputError, match=r"increments column 1 moves at a constant rate \(1\)"):
+        itofit.fit(Transitions.from_trajectories(track, dt=0.01))
+
+
+def test_steps_much_shorter_than_the_rest_are_a_warning():
+    data = walk(n=400)
+    h = data.h.copy()
+    h[:4] = 1e-7
+    uneven = Transitions(data.inputs, data.increments, h)
+    with pytest.warns(itofit.DataWarning, match="time steps are very uneven"):
+        itofit.fit(uneven, drift=FEW, covariance=FEW, rng=0)
+
+
+def test_memory_of_a_fit_is_a_few_times_the_data():
+    def peak(n):
+        data = walk(n=n, m=3)
+        settings = ARFF(n_features=16, min_iterations=1, max_iterations=3, search_rows=2000)
+        tracemalloc.start()
+        itofit.fit(data, drift=settings, covariance=settings, rng=0)
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    added_rows, bytes_of_a_row = 100_000, 8 * (3 + 3 + 1)
+    assert peak(120_000) - peak(20_000) < 8 * added_rows * bytes_of_a_row

@@ -1,4 +1,6 @@
 import multiprocessing
+import os
+import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from itofit._blocks import CHUNK_ROWS, map_chunks, n_threads, one_blas_thread
 from itofit.normal_equations import DirectNormalEquations
 from itofit.normal_equations.direct import solve_ridge
 
@@ -72,8 +75,9 @@ def test_fallback_is_the_limit_of_small_ridges(shift):
     )
 
 
-def test_rows_are_the_same_on_one_thread_as_on_all():
-    omega, u, y = problem(n=20_000, K=30)
+@pytest.mark.parametrize("K", [30, 320])
+def test_results_are_the_same_on_one_thread_as_on_all(K):
+    omega, u, y = problem(n=20_000, K=K)
     equations = DirectNormalEquations(u, y)
     on_all = equations.solve(omega, 1e-3)
     with threadpool_limits(1):
@@ -99,7 +103,7 @@ def test_memory_does_not_grow_with_the_rows():
         return used
 
     small, large = peak(20_000), peak(200_000)
-    assert large < 1.1 * small
+    assert large < 1.2 * small  # how far the threads overlap differs a little
     assert large < 256e6
 
 
@@ -139,3 +143,34 @@ def test_a_forked_child_has_threads_of_its_own():
     with multiprocessing.get_context("fork").Pool(1) as pool:
         there = pool.apply_async(_solve_in_child, ((data, 1e-3),)).get(timeout=60)
     np.testing.assert_array_equal(there, here)
+
+
+@pytest.mark.skipif(n_threads() < 2, reason="needs two cores")
+def test_chunks_run_on_several_threads():
+    meeting = threading.Barrier(2, timeout=60)
+
+    def work(chunk):
+        meeting.wait()
+        return threading.current_thread().name
+
+    assert len(set(map_chunks(work, 2 * CHUNK_ROWS))) == 2
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_forked_within_the_limit_is_free_of_it():
+    with threadpool_limits(2), one_blas_thread:
+        one_blas_thread.lock.acquire()
+        try:
+            with multiprocessing.get_context("fork").Pool(1) as pool:
+                assert pool.apply_async(n_threads).get(timeout=60) == min(2, len(os.sched_getaffinity(0)))
+        finally:
+            one_blas_thread.lock.release()
+
+
+def test_a_matrix_that_factors_by_luck_is_not_trusted():
+    v = np.array([[1.0], [1.0 + 1e-9], [1.0 - 1e-9]])
+    gram = (v @ v.T).astype(complex)
+    gram[np.diag_indices(3)] += 3e-16  # rounding, as a sum over rows leaves it
+    right = gram @ np.ones((3, 1))
+    np.testing.assert_allclose(solve_ridge(gram, right, 0.0), np.ones((3, 1)), rtol=1e-6)

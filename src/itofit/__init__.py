@@ -3,7 +3,7 @@
 Given observed transitions, `fit` returns the drift f and the covariance Σ of dx = f dt + σ dW, Σ = σσᵀ, as functions.
 """
 
-from itofit._checks import ConvergenceWarning, ExtrapolationWarning, InputError, ModelFileError
+from itofit._checks import ConvergenceWarning, DataWarning, ExtrapolationWarning, InputError, ModelFileError
 from itofit._version import __version__
 from itofit.arff import ARFF, History
 from itofit.fourier import FourierSeries
@@ -16,6 +16,7 @@ __all__ = [
     "ARFF",
     "ARFFRegressor",
     "ConvergenceWarning",
+    "DataWarning",
     "ExtrapolationWarning",
     "FourierSeries",
     "History",

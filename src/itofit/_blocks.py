@@ -1,8 +1,8 @@
-"""Work on the rows of large arrays in blocks, on all cores, with the same result on any number of them.
+"""Work on the rows of large arrays in chunks, on all cores, with the same result on any number of them.
 
 NumPy's elementary functions use one core, its matrix products all of them. Splitting the rows over threads, each with
-products on one core, keeps every core busy in both. The rows are cut into a fixed number of chunks and the chunks'
-results are combined in order, so rounding does not depend on how many threads there are.
+products on one core, keeps every core busy in both. The rows are cut into chunks whose number does not depend on the
+threads, and the chunks' results are combined in order, so rounding does not depend on the threads either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 BLOCK_ROWS = 1024  # a block of 2K = 256 features is 2 MB: it stays in the cache between its uses
 CHUNK_ROWS = 2048  # fewer are not worth a thread
 MAX_CHUNKS = 8
-RESULT_BYTES = 2**27
+RESULT_BYTES = 150_000_000  # of all chunks together
 
 
 @cache
@@ -55,9 +55,19 @@ class _OneBlasThread:
             if self.depth == 0:
                 self.limiter.restore_original_limits()
 
+    def after_fork(self) -> None:
+        """Forget, in a child, the threads of the parent that were inside."""
+        self.lock = Lock()
+        if self.depth:
+            self.depth = 0
+            self.limiter.restore_original_limits()
+
 
 one_blas_thread = _OneBlasThread()
 """Matrix products on one core within this context; the user's setting comes back afterwards."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=one_blas_thread.after_fork)
 
 
 def n_threads() -> int:
@@ -73,9 +83,8 @@ def map_chunks(work: Callable[[slice], T], n_rows: int, result_bytes: int = 1) -
     The number of chunks depends on `n_rows` and on the size of one result alone, which bounds the memory of all.
     """
     n_chunks = max(1, min(MAX_CHUNKS, n_rows // CHUNK_ROWS, RESULT_BYTES // result_bytes))
-    bounds = [n_rows * i // n_chunks for i in range(n_chunks + 1)]
-    chunks = [slice(a, b) for a, b in pairwise(bounds)]
-    threads = min(n_threads(), n_chunks)
+    chunks = [slice(a, b) for a, b in pairwise(n_rows * i // n_chunks for i in range(n_chunks + 1))]
+    threads = min(n_threads(), n_chunks) if n_chunks > 1 else 1
     with one_blas_thread:
         if threads == 1:
             return [work(chunk) for chunk in chunks]

@@ -26,6 +26,10 @@ class ModelFileError(ValueError):
     """A file is not a model that this version can read; the message says why."""
 
 
+class DataWarning(UserWarning):
+    """The data can be learned from, but not well; the message says why and what to do."""
+
+
 class ConvergenceWarning(UserWarning):
     """Training ended at its maximal number of iterations, before its validation error settled."""
 
@@ -93,7 +97,7 @@ def columns_like(name: str, value: npt.ArrayLike, other_name: str, other: Float)
     if array.shape != other.shape:
         raise InputError(
             f"{name} must have the shape of {other_name}: expected {other.shape}, got {np.shape(value)}"
-            + (f"; reshape {name} to {other.shape[1]} columns" if len(array) == len(other) else "")
+            + (f"; {name} needs {other.shape[1]} columns" if len(array) == len(other) else "")
         )
     return array
 

@@ -62,7 +62,7 @@ class ARFF:
     min_iterations : int, optional
         Iterations before the stagnation rule starts to count. None: 20.
     max_iterations : int, optional
-        Iterations at most. None: 300, or `min_iterations` if that is more.
+        Iterations at most. None: 300, or twice `min_iterations` if that is more.
     validation_fraction : float
         Share of the rows held out for the stagnation rule and the choice of the best network.
     search_rows : int, optional
@@ -115,7 +115,7 @@ class ARFF:
             resample=self.resample,
             pairing="reindex" if self.pairing is None else self.pairing,
             min_iterations=least,
-            max_iterations=first(self.max_iterations, max(300, least)),
+            max_iterations=first(self.max_iterations, max(300, 2 * least)),
             validation_fraction=float(self.validation_fraction),
             search_rows=first(self.search_rows, max(SEARCH_ROWS_LEAST, SEARCH_ROWS_PER_FEATURE * K)),
         )

@@ -19,8 +19,8 @@ Factor = Literal["cholesky", "symmetric"]
 FLOOR = 1e-3
 """Default for the smallest eigenvalue of Σ(x), relative to the mean covariance of the data."""
 
-SMALLEST_CORRELATION_EIGENVALUE = 1e-8
-"""A mean covariance closer to singular than this, in units of its own diagonal, is taken to be this far from it."""
+LEAST_FLOOR = 1e-6
+"""A smaller floor would be lost in the rounding of a nearly singular noise."""
 
 
 def entries(structure: Structure, d: int) -> tuple[Int, Int]:
@@ -45,11 +45,15 @@ def to_matrices(vectors: Float, structure: Structure, d: int) -> Float:
     return matrices
 
 
-def reference_factor(mean: Float) -> Float:
-    """L with L Lᵀ = the mean covariance of shape (d, d), made positive definite if it is (nearly) singular."""
+def reference_factor(mean: Float, floor: float = FLOOR) -> Float:
+    """L with L Lᵀ = the mean covariance of shape (d, d), made positive definite if it is (nearly) singular.
+
+    In units of its own diagonal, its eigenvalues are at least 1e-8, and so large that `floor` times them stands
+    clear of rounding.
+    """
     unit = np.sqrt(np.diagonal(mean))
     values, vectors = np.linalg.eigh(mean / np.outer(unit, unit))
-    values = np.maximum(values, SMALLEST_CORRELATION_EIGENVALUE)
+    values = np.maximum(values, max(1e-8, 100 * len(mean) * np.finfo(float).eps / floor))
     factor: Float = unit[:, None] * np.linalg.cholesky((vectors * values) @ vectors.T)
     return factor
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from itofit._blocks import BLOCK_ROWS, map_chunks
 from itofit._checks import Complex, Float, columns
@@ -25,8 +26,8 @@ from itofit._checks import Complex, Float, columns
 def cos_sin(omega: Float, u: Float, out: Float | None = None) -> Float:
     """Rows cos(ω_k·u_n) over rows sin(ω_k·u_n): the real form of the feature matrix S, transposed.
 
-    With t = tan(θ/2), exp(iθ) = (1 + it)² / (1 + t²). NumPy vectorises the tangent but not the sine and cosine of
-    doubles, so one tangent is about ten times cheaper than the two, and as accurate (a few units in the last place).
+    With t = tan(θ/2), exp(iθ) = (1 + it)² / (1 + t²), as accurate as sine and cosine. One tangent instead of the two
+    is twice as fast, and about ten times where NumPy vectorises the tangent of doubles but not the others (AVX-512).
 
     Parameters
     ----------
@@ -142,27 +143,27 @@ class FourierSeries:
         """p, the number of values of the function."""
         return self.beta.shape[1]
 
-    def __call__(self, x: Float) -> Float:
+    def __call__(self, x: npt.ArrayLike) -> Float:
         """Values at the points x of shape (n, m): an array of shape (n, p)."""
         return self.offset + real_sum(self.omega, self.beta, self._scaled(x))
 
-    def jacobian(self, x: Float) -> Float:
+    def jacobian(self, x: npt.ArrayLike) -> Float:
         """First derivatives: [i, a, b] is ∂(output a)/∂x_b at point i, shape (n, p, m)."""
         omega = self.omega / self.scale
         beta = 1j * self.beta[:, :, None] * omega[:, None, :]
         return self._sum_with(x, beta)
 
-    def hessian(self, x: Float) -> Float:
+    def hessian(self, x: npt.ArrayLike) -> Float:
         """Second derivatives: [i, a, b, c] is ∂²(output a)/∂x_b∂x_c at point i, shape (n, p, m, m)."""
         omega = self.omega / self.scale
         beta = -self.beta[:, :, None, None] * omega[:, None, :, None] * omega[:, None, None, :]
         return self._sum_with(x, beta)
 
-    def _sum_with(self, x: Float, beta: Complex) -> Float:
+    def _sum_with(self, x: npt.ArrayLike, beta: Complex) -> Float:
         """The series at x with amplitudes of any shape (K, ...): an array of shape (n, ...)."""
         u = self._scaled(x)
         flat = real_sum(self.omega, beta.reshape(self.n_features, -1), u)
         return flat.reshape(len(u), *beta.shape[1:])
 
-    def _scaled(self, x: Float) -> Float:
+    def _scaled(self, x: npt.ArrayLike) -> Float:
         return (columns("x", x, n_columns=self.n_inputs) - self.shift) / self.scale

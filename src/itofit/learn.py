@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 
-from itofit._checks import RNG, Float, InputError, fraction, generator, one_of
+from itofit._checks import RNG, DataWarning, Float, InputError, fraction, generator, one_of
 from itofit._progress import Progress
 from itofit._version import __version__
 from itofit.arff import ARFF
-from itofit.covariance import FLOOR, Structure, entries, outer_entries, positive_definite, reference_factor, to_matrices
+from itofit.covariance import FLOOR, LEAST_FLOOR, Structure, entries, outer_entries, reference_factor, to_matrices
 from itofit.regression import fit_series
 from itofit.sde import DataSummary, LearnedSDE
 from itofit.transitions import Transitions
 
 LEAST_TRANSITIONS = 20
+CONSTANT_RATE = 1e-9
+"""A rate that varies by less than this share of itself varies by rounding alone: a clock among the variables, say."""
+LARGEST_STEP_PENALTY = 10.0
+"""mean(h) · mean(1/h), the variance of the drift relative to steps of one length, above which `fit` warns."""
 LEAST_CORRELATION = 0.1
 """Off-diagonal covariance targets are scaled by their mean, or by this share of what their variances allow."""
 
@@ -45,7 +51,7 @@ def fit(
     drift, covariance : ARFF, optional
         Parameters of the two trainings; fields that are None are chosen from the data.
     floor : float
-        Smallest eigenvalue of Σ, relative to the mean covariance of the data, between 0 and 1.
+        Smallest eigenvalue of Σ, relative to the mean covariance of the data, between 1e-6 and 1.
     refine : bool
         False is Algorithm 2 as published, and the only choice so far.
     rng : int, Generator or None
@@ -61,6 +67,8 @@ def fit(
     -----
     ConvergenceWarning
         If a training ended at its maximal number of iterations.
+    DataWarning
+        If some time steps are so short that their noise drowns the drift.
 
     Examples
     --------
@@ -73,7 +81,8 @@ def fit(
     True
     """
     one_of("structure", structure, get_args(Structure))
-    fraction("floor", floor)
+    if fraction("floor", floor) < LEAST_FLOOR:
+        raise InputError(f"floor must be at least {LEAST_FLOOR:g}, or rounding would undo it, got {floor!r}")
     if refine is not False:
         raise InputError(f"refine must be False: likelihood refinement does not exist yet, got {refine!r}")
     for name, value in (("drift", drift), ("covariance", covariance)):
@@ -107,15 +116,14 @@ def fit(
             progress=bar,
             label="covariance",
         )
-    factor = reference_factor(mean)
-    return LearnedSDE(
+    sde = LearnedSDE(
         drift_series=f.series,
         covariance_series=sigma.series,
         structure=structure,
-        kind=data.kind or "general",
+        kind=data.kind,
         floor=float(floor),
-        floor_factor=factor,
-        floored_share=float(positive_definite(sigma.series(x), structure, factor, floor)[1].mean()),
+        floor_factor=reference_factor(mean, floor),
+        floored_share=0.0,
         box=np.array([x.min(axis=0), x.max(axis=0)]),
         drift_history=f.history,
         covariance_history=sigma.history,
@@ -125,6 +133,7 @@ def fit(
         data=DataSummary.of(data),
         version=__version__,
     )
+    return replace(sde, floored_share=float(sde.floored(x).mean()))
 
 
 def _target_units(mean: Float, structure: Structure) -> Float:
@@ -142,23 +151,25 @@ def _check_learnable(data: Transitions) -> None:
     """Raise before any work if there is nothing to learn from."""
     if not isinstance(data, Transitions):
         raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
-    if len(data) < LEAST_TRANSITIONS:
-        hint = "; are the arrays transposed?" if len(data) < data.n_inputs else ""
-        raise InputError(f"at least {LEAST_TRANSITIONS} transitions are needed to learn from, got {len(data)}{hint}")
-    for column in range(data.n_inputs):
-        x = data.inputs[:, column]
-        if x.min() == x.max():
+    least = max(LEAST_TRANSITIONS, data.n_inputs + 1)
+    if len(data) < least:
+        hint = f" of {data.n_inputs} inputs; are the arrays transposed?" if len(data) <= data.n_inputs else ""
+        raise InputError(f"at least {least} transitions are needed to learn from, got {len(data)}{hint}")
+    for column, (low, high) in enumerate(zip(data.inputs.min(axis=0), data.inputs.max(axis=0), strict=True)):
+        if low == high:
             raise InputError(
-                f"inputs column {column} is constant ({x[0]:g}): nothing can be learned of how drift and covariance "
+                f"inputs column {column} is constant ({low:g}): nothing can be learned of how drift and covariance "
                 "depend on it; remove the column"
             )
+        if not max(-low, high) < 1e300:
+            raise InputError(f"inputs column {column} is too large for double precision; change its unit")
     if not data.increments.any():
         raise InputError("all increments are zero: nothing moves; were x0 and x1 mixed up?")
     with np.errstate(over="ignore", under="ignore"):
         rates = data.rates
         squares = rates**2 * data.h[:, None]
     for column in range(data.n_outputs):
-        if rates[:, column].min() == rates[:, column].max():
+        if np.ptp(rates[:, column]) <= CONSTANT_RATE * np.abs(rates[:, column]).max():
             raise InputError(
                 f"increments column {column} moves at a constant rate ({rates[0, column]:g}): it carries no noise to "
                 "learn; remove it from the increments (it may stay in the inputs)"
@@ -167,6 +178,15 @@ def _check_learnable(data: Transitions) -> None:
             raise InputError(
                 f"increments column {column} is of a size whose square double precision does not hold; change its unit"
             )
+    penalty = data.h.mean() * (1 / data.h).mean()
+    if penalty > LARGEST_STEP_PENALTY:
+        warnings.warn(
+            f"the time steps are very uneven ({data.h.min():.3g} to {data.h.max():.3g}): the shortest make the drift "
+            f"about {np.sqrt(penalty):.0f} times less accurate than it could be; leave them out, for example with "
+            "from_trajectories(..., min_h=...)",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def _check_noise(mean: Float) -> None:

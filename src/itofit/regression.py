@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from itofit._checks import ConvergenceWarning, Float
+from itofit._checks import ConvergenceWarning, Float, Int
 from itofit._progress import Progress
 from itofit.arff import ARFF, History, Info, Problem, Settings, State, train
 from itofit.fourier import FourierSeries
@@ -37,7 +37,7 @@ def fit_series(
 
     Inputs are scaled to [0, 1] in each column, targets to (y − offset) / unit. A random share of the rows is held out
     to judge networks. With more than `search_rows` rows the search sees a random subset of that size; the amplitudes
-    of the best frequencies are then solved again on every row that is not held out.
+    of the best frequencies are then solved again on all rows.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ def fit_series(
     shift = x.min(axis=0)
     scale = np.ptp(x, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    u, z = (x - shift) / scale, (y - offset) / unit
 
-    order = rng.permutation(n)
-    searched = order[: settings.search_rows]
+    def equations(rows: Int | slice) -> DirectNormalEquations:
+        return DirectNormalEquations((x[rows] - shift) / scale, (y[rows] - offset) / unit)
+
+    searched = rng.permutation(n)[: settings.search_rows]
     n_out = min(max(round(settings.validation_fraction * len(searched)), 1), len(searched) - 1)
-    held_out, kept = np.sort(searched[:n_out]), np.sort(searched[n_out:])
-    problem = Problem(DirectNormalEquations(u[kept], z[kept]), DirectNormalEquations(u[held_out], z[held_out]))
+    problem = Problem(train=equations(np.sort(searched[n_out:])), validation=equations(np.sort(searched[:n_out])))
 
     def show(iteration: int, info: Info) -> None:
         detail = f"validation error {info.validation_error:.4g}, {info.acceptance:.0%} accepted"
@@ -76,7 +76,6 @@ def fit_series(
             stacklevel=3,
         )
     if len(searched) < n:
-        rest = np.sort(order[n_out:])
-        best = State(best.omega, DirectNormalEquations(u[rest], z[rest]).solve(best.omega, settings.ridge))
+        best = State(best.omega, equations(slice(None)).solve(best.omega, settings.ridge))
     series = FourierSeries(omega=best.omega, beta=best.beta * unit, shift=shift, scale=scale, offset=offset)
     return Fitted(series, history, settings)

@@ -29,6 +29,8 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         The learned function.
     history_ : History
         How training went.
+    settings_ : Settings
+        The parameters, with every choice made.
     n_iter_ : int
         Number of iterations made.
     n_features_in_ : int
@@ -82,15 +84,16 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         spread = targets.std(axis=0)
         parameters = self.get_params()
         seed = int(check_random_state(parameters.pop("random_state")).randint(np.iinfo(np.int32).max))
-        self.series_, self.history_, self.settings_ = fit_series(
-            np.random.default_rng(seed),
-            points,
-            targets,
-            ARFF(**parameters),
-            offset=targets.mean(axis=0),
-            unit=np.where(spread > 0, spread, 1.0),
-            progress=Progress(None),
-        )
+        with Progress(None) as bar:
+            self.series_, self.history_, self.settings_ = fit_series(
+                np.random.default_rng(seed),
+                points,
+                targets,
+                ARFF(**parameters),
+                offset=targets.mean(axis=0),
+                unit=np.where(spread > 0, spread, 1.0),
+                progress=bar,
+            )
         self.n_iter_ = self.history_.n_iterations
         return self
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from itofit import storage
-from itofit._blocks import BLOCK_ROWS
 from itofit._checks import (
     RNG,
     ExtrapolationWarning,
@@ -28,12 +28,14 @@ from itofit._checks import (
     positive,
 )
 from itofit._progress import Progress
-from itofit.arff import History, Pairing, Settings
+from itofit.arff import History, Pairing, Settings, Stop
 from itofit.covariance import Factor, Structure, entries, positive_definite, square_root, to_matrices
 from itofit.fourier import FourierSeries
 from itofit.likelihood import gaussian_nll
 from itofit.simulation import Outside, euler_maruyama
 from itofit.transitions import Kind, Transitions, plural
+
+BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,7 @@ class LearnedSDE:
         return self.drift_series.n_outputs
 
     def drift(self, x: npt.ArrayLike) -> Float:
-        """F at the points x of shape (n, m): an array of shape (n, d).
+        """Drift f at the points x of shape (n, m): an array of shape (n, d).
 
         Examples
         --------
@@ -141,7 +143,7 @@ class LearnedSDE:
         return self.drift_series.jacobian(self._points(x))
 
     def covariance(self, x: npt.ArrayLike, raw: bool = False) -> Float:
-        """Σ at the points x of shape (n, m): symmetric positive definite matrices of shape (n, d, d).
+        """Covariance Σ at the points x of shape (n, m): symmetric positive definite matrices of shape (n, d, d).
 
         Parameters
         ----------
@@ -156,11 +158,15 @@ class LearnedSDE:
 
     def floored(self, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Where `covariance` had to raise an eigenvalue to its floor: an array of bool of shape (n,)."""
-        vectors = self.covariance_series(self._points(x))
-        return positive_definite(vectors, self.structure, self.floor_factor, self.floor)[1]
+        points = self._points(x)
+        below = np.empty(len(points), dtype=bool)
+        for rows in _batches(len(points)):
+            vectors = self.covariance_series(points[rows])
+            below[rows] = positive_definite(vectors, self.structure, self.floor_factor, self.floor)[1]
+        return below
 
     def diffusion(self, x: npt.ArrayLike, factor: Factor = "cholesky") -> Float:
-        """σ with σσᵀ = Σ at the points x of shape (n, m): matrices of shape (n, d, d).
+        """Diffusion σ with σσᵀ = Σ at the points x of shape (n, m): matrices of shape (n, d, d).
 
         Parameters
         ----------
@@ -178,6 +184,10 @@ class LearnedSDE:
 
     # How good it is
 
+    @overload
+    def nll(self, data: Transitions, pointwise: Literal[False] = False) -> float: ...
+    @overload
+    def nll(self, data: Transitions, pointwise: Literal[True]) -> Float: ...
     def nll(self, data: Transitions, pointwise: bool = False) -> float | Float:
         """Mean Euler-Maruyama negative log-likelihood of transitions: smaller is better.
 
@@ -196,9 +206,7 @@ class LearnedSDE:
                 f"the data {data.n_inputs} and {data.n_outputs}"
             )
         values = np.empty(len(data))
-        size = 64 * BLOCK_ROWS  # bounds the memory of the covariance matrices
-        for start in range(0, len(data), size):
-            rows = slice(start, start + size)
+        for rows in _batches(len(data)):
             x = data.inputs[rows]
             values[rows] = gaussian_nll(data.increments[rows], data.h[rows], self.drift(x), self.covariance(x))
         return values if pointwise else float(values.mean())
@@ -322,9 +330,9 @@ class LearnedSDE:
         """Write the model to one `.npz` file; what was at `path` stays until all of it is written."""
         arrays = {"floor_factor": self.floor_factor, "box": self.box}
         for name in ("drift", "covariance"):
-            for part, fields in ((f"{name}_series", _SERIES), (f"{name}_history", _HISTORY)):
-                value = getattr(self, part)
-                arrays |= {f"{part}.{field}": getattr(value, field) for field in fields}
+            for part, fields in _PARTS.items():
+                value = getattr(self, f"{name}_{part}")
+                arrays |= {f"{name}_{part}.{field}": getattr(value, field) for field in fields}
         metadata = {name: getattr(self, name) for name in _PLAIN}
         metadata |= {"data": dataclasses.asdict(self.data)}
         for name in ("drift", "covariance"):
@@ -333,8 +341,10 @@ class LearnedSDE:
         storage.write(path, arrays, metadata)
 
 
-_SERIES = ("omega", "beta", "shift", "scale", "offset")
-_HISTORY = ("validation_error", "acceptance", "seconds")
+_PARTS = {
+    "series": ("omega", "beta", "shift", "scale", "offset"),
+    "history": ("validation_error", "acceptance", "seconds"),
+}
 _PLAIN = ("structure", "kind", "floor", "floored_share", "seed", "version")
 
 
@@ -350,7 +360,7 @@ def load(path: str | os.PathLike[str]) -> LearnedSDE:
     try:
         parts: dict[str, Any] = {name: metadata[name] for name in _PLAIN}
         for name in ("drift", "covariance"):
-            series, history = ({f: arrays[f"{name}_{part}.{f}"] for f in fields} for part, fields in _PARTS)
+            series, history = ({f: arrays[f"{name}_{part}.{f}"] for f in fields} for part, fields in _PARTS.items())
             parts[f"{name}_series"] = FourierSeries(**series)
             parts[f"{name}_history"] = History(**history, stopped=metadata[f"{name}_stopped"])
             parts[f"{name}_settings"] = Settings(**metadata[f"{name}_settings"])
@@ -362,9 +372,6 @@ def load(path: str | os.PathLike[str]) -> LearnedSDE:
     return sde
 
 
-_PARTS = (("series", _SERIES), ("history", _HISTORY))
-
-
 def _check_consistent(sde: LearnedSDE) -> None:
     """Raise unless the parts of a model fit together, so that a damaged file fails here and not in use."""
     m, d = sde.n_inputs, sde.n_outputs
@@ -373,22 +380,31 @@ def _check_consistent(sde: LearnedSDE) -> None:
     if sde.kind != "general" and m != (d if sde.kind == "diffusion" else 2 * d):
         raise InputError(f"a model of kind {sde.kind!r} with {d} outputs cannot have {m} inputs")
     fraction("floor", sde.floor)
-    positive("floored_share", sde.floored_share, zero=True)
     _check_array("box", sde.box, (2, m))
     _check_array("floor_factor", sde.floor_factor, (d, d))
     if not (sde.box[0] < sde.box[1]).all() or not (np.diagonal(sde.floor_factor) > 0).all():
         raise InputError("box or floor_factor is not what a training leaves")
-    for name, series, p in (
-        ("drift", sde.drift_series, d),
-        ("covariance", sde.covariance_series, len(entries(sde.structure, d)[0])),
-    ):
+    n_entries = len(entries(sde.structure, d)[0])
+    for name, series, p in (("drift", sde.drift_series, d), ("covariance", sde.covariance_series, n_entries)):
         K = series.n_features
         shapes = {"omega": (K, m), "beta": (K, p), "shift": (m,), "scale": (m,), "offset": (p,)}
         for field, shape in shapes.items():
             _check_array(f"{name}_series.{field}", getattr(series, field), shape, complex_=field == "beta")
         if not (series.scale > 0).all():
             raise InputError(f"{name}_series.scale must be > 0")
+    _check_records(sde)
+
+
+def _check_records(sde: LearnedSDE) -> None:
+    """The same for what a model says of its origin."""
+    count("seed", 0 if sde.seed is None else sde.seed, least=0)
+    count("n_transitions", sde.data.n_transitions)
+    if not isinstance(sde.version, str):
+        raise InputError(f"version must be a string, got {sde.version!r}")
+    if not positive("floored_share", sde.floored_share, zero=True) <= 1:
+        raise InputError(f"floored_share must be at most 1, got {sde.floored_share}")
     for name, history in (("drift", sde.drift_history), ("covariance", sde.covariance_history)):
+        one_of("stopped", history.stopped, get_args(Stop))
         M = len(history.acceptance)
         for field, n in (("validation_error", M + 1), ("acceptance", M), ("seconds", M)):
             _check_array(f"{name}_history.{field}", getattr(history, field), (n,))
@@ -404,6 +420,12 @@ def _check_array(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], *, 
     wanted = "complex128" if complex_ else "float64"
     if array.shape != shape or array.dtype != wanted or not np.isfinite(array).all():
         raise InputError(f"{name} must be finite {wanted} of shape {shape}, got {array.dtype} of shape {array.shape}")
+
+
+def _batches(n: int) -> Iterator[slice]:
+    """Rows taken together where each has a matrix of its own, to bound the memory of all."""
+    for start in range(0, n, BATCH_ROWS):
+        yield slice(start, start + BATCH_ROWS)
 
 
 def _training(settings: Settings, history: History) -> str:

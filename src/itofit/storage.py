@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
+import stat
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -20,24 +21,27 @@ FORMAT = 1
 """Version of the file format; a reader refuses files of a later one."""
 
 _METADATA = "metadata"
+_CORRUPT = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, RuntimeError, MemoryError)
+"""What reading a damaged file raises; the last two for encrypted members or deep nesting, and for absurd shapes."""
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any]) -> None:
     """Write arrays and metadata to exactly this path, replacing what was there only once everything is written."""
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # a link stays a link
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target}: there is no directory {target.parent}")
     text = json.dumps({"format": FORMAT, "program": "itofit", **metadata})
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with partial.open("xb") as file:
             np.savez(file, **{_METADATA: np.array(text)}, **arrays)  # type: ignore[arg-type]
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
+        if target.exists():
+            partial.chmod(stat.S_IMODE(target.stat().st_mode))
+        partial.replace(target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
 
 
@@ -51,8 +55,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dic
             return _read_open(path, opened)
         except ModelFileError:
             raise
-        # RuntimeError: encrypted members, unknown compression, JSON nested too deeply
-        except (OSError, EOFError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        except _CORRUPT as error:
             raise ModelFileError(f"{path} is not a readable itofit file: it is corrupt ({error})") from error
 
 
@@ -72,9 +75,3 @@ def _read_open(path: str | os.PathLike[str], opened: BinaryIO) -> tuple[dict[str
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise ModelFileError(f"{path} is not a readable itofit file: it is corrupt (a member is not an array)")
     return arrays, metadata
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -28,7 +28,7 @@ from itofit._checks import (
 Kind = Literal["diffusion", "underdamped", "general"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Transitions:
     """Observed moves of a noisy system: where it was, how far it moved, and in what time.
 
@@ -58,33 +58,35 @@ class Transitions:
     inputs: Float
     increments: Float
     h: Float
-    groups: npt.NDArray[np.generic] | None = None
-    kind: Kind | None = None
+    groups: npt.NDArray[np.generic] | None
+    kind: Kind
 
-    def __post_init__(self) -> None:
-        inputs = columns("inputs", self.inputs)
-        increments = columns("increments", self.increments)
-        same_rows("increments", increments, "inputs", inputs)
-        if len(inputs) == 0:
+    def __init__(
+        self,
+        inputs: npt.ArrayLike,
+        increments: npt.ArrayLike,
+        h: npt.ArrayLike,
+        groups: npt.ArrayLike | None = None,
+        kind: Kind | None = None,
+    ) -> None:
+        x, dx = columns("inputs", inputs), columns("increments", increments)
+        same_rows("increments", dx, "inputs", x)
+        if len(x) == 0:
             raise InputError("there are no transitions: inputs has no rows")
-        kind = (
-            ("diffusion" if inputs.shape[1] == increments.shape[1] else "general") if self.kind is None else self.kind
-        )
+        m, d = x.shape[1], dx.shape[1]
+        if kind is None:
+            kind = "diffusion" if m == d else "general"
         one_of("kind", kind, get_args(Kind))
-        if kind == "diffusion" and inputs.shape[1] != increments.shape[1]:
-            raise InputError(
-                f"kind='diffusion' needs as many inputs as increments, got {inputs.shape[1]} and {increments.shape[1]}"
-            )
-        if kind == "underdamped" and inputs.shape[1] != 2 * increments.shape[1]:
+        if kind == "diffusion" and m != d:
+            raise InputError(f"kind='diffusion' needs as many inputs as increments, got {m} and {d}")
+        if kind == "underdamped" and m != 2 * d:
             raise InputError(
                 "kind='underdamped' needs a position and a velocity for each increment: "
-                f"expected {2 * increments.shape[1]} inputs, got {inputs.shape[1]}"
+                f"expected {2 * d} inputs, got {m}"
             )
-        object.__setattr__(self, "inputs", inputs)
-        object.__setattr__(self, "increments", increments)
-        object.__setattr__(self, "h", _durations(self.h, len(inputs)))
-        object.__setattr__(self, "groups", _labels(self.groups, inputs))
-        object.__setattr__(self, "kind", kind)
+        fields = {"inputs": x, "increments": dx, "h": _durations(h, len(x)), "groups": _labels(groups, x), "kind": kind}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     # Constructors
 
@@ -109,7 +111,7 @@ class Transitions:
         """
         start = columns("x0", x0)
         end = columns_like("x1", x1, "x0", start)
-        return cls(start, end - start, h, groups, "diffusion")  # type: ignore[arg-type]
+        return cls(start, end - start, h, groups, "diffusion")
 
     @classmethod
     def from_underdamped(
@@ -138,7 +140,7 @@ class Transitions:
             columns_like(name, value, "x0", start) for name, value in (("v0", v0), ("x1", x1), ("v1", v1))
         )
         inputs = np.concatenate([end, velocity], axis=1)
-        return cls(inputs, new_velocity - velocity, h, groups, "underdamped")  # type: ignore[arg-type]
+        return cls(inputs, new_velocity - velocity, h, groups, "underdamped")
 
     @classmethod
     def from_trajectories(
@@ -146,6 +148,7 @@ class Transitions:
         paths: npt.ArrayLike | Sequence[npt.ArrayLike],
         dt: float | None = None,
         times: npt.ArrayLike | Sequence[npt.ArrayLike] | None = None,
+        min_h: float | None = None,
         max_h: float | None = None,
     ) -> Transitions:
         """All moves between consecutive observations of one or several trajectories.
@@ -157,14 +160,13 @@ class Transitions:
         ----------
         paths : array or list of arrays
             One trajectory of shape (T, d) or (T,); several of the same length as (n, T, d); or a list of trajectories
-            of any lengths. A list of lists is a list of trajectories, too; one trajectory given row by row needs
-            np.array(...) around it.
+            of any lengths. One trajectory given as a list of rows needs np.array(...) around it.
         dt : float, optional
             Time between observations. Give either `dt` or `times`.
         times : array of shape (T,) or list of arrays, optional
             Times of the observations, increasing, any spacing; one array serves all trajectories of its length.
-        max_h : float, optional
-            Moves that took longer are left out.
+        min_h, max_h : float, optional
+            Moves that took less or more time are left out.
 
         Examples
         --------
@@ -177,10 +179,12 @@ class Transitions:
             raise InputError("give either dt, the time between observations, or times, but not both")
         trajectories = _trajectories(paths)
         durations = _steps(trajectories, dt, times)
+        shortest = 0.0 if min_h is None else positive("min_h", min_h)
         longest = np.inf if max_h is None else positive("max_h", max_h)
         inputs, increments, h, groups = [], [], [], []
         for label, (path, steps) in enumerate(zip(trajectories, durations, strict=True)):
-            kept = np.isfinite(path[:-1]).all(axis=1) & np.isfinite(path[1:]).all(axis=1) & (steps <= longest)
+            seen = ~np.isnan(path.sum(axis=1))
+            kept = seen[:-1] & seen[1:] & (steps >= shortest) & (steps <= longest)
             inputs.append(path[:-1][kept])
             increments.append(np.diff(path, axis=0)[kept])
             h.append(steps[kept])
@@ -190,7 +194,7 @@ class Transitions:
                 "the trajectories hold no transition: each has fewer than two consecutive observations "
                 f"(lengths {', '.join(str(len(path)) for path in trajectories[:5])}"
                 f"{', ...' if len(trajectories) > 5 else ''})"
-                + ("" if max_h is None else f", or none that took at most max_h = {max_h:g}")
+                + ("" if min_h is None and max_h is None else ", or none between min_h and max_h")
             )
         return cls(
             np.concatenate(inputs), np.concatenate(increments), np.concatenate(h), np.concatenate(groups), "diffusion"
@@ -321,6 +325,12 @@ def _trajectories(paths: npt.ArrayLike | Sequence[npt.ArrayLike]) -> list[Float]
     if isinstance(paths, np.ndarray) and paths.dtype.kind == "O":
         raise InputError("paths must be numbers, got dtype object; give trajectories of different lengths as a list")
     if isinstance(paths, list | tuple) and _holds_arrays(paths):
+        lengths = {len(path) if isinstance(path, list | tuple) else None for path in paths}
+        if None not in lengths and len(lengths) == 1 and len(paths) > len(paths[0]):
+            raise InputError(
+                f"paths is a list of {len(paths)} lists of {len(paths[0])}: "
+                "for one trajectory give np.array(paths), for several a list of arrays"
+            )
         found = [columns(f"paths[{i}]", path, allow_nan=True) for i, path in enumerate(paths)]
     else:
         array = float_array("paths", paths, allow_nan=True)  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
 """The paper's experiments: the equations that were learned, their data, and the settings they were learned with."""
 
-from itofit.experiments.problems import PROBLEMS, Problem
+from itofit.experiments.problems import EXPERIMENTS, Experiment
 
-__all__ = ["PROBLEMS", "Problem"]
+__all__ = ["EXPERIMENTS", "Experiment"]

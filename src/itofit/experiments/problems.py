@@ -23,7 +23,7 @@ FINE_STEPS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class Experiment:
     """One experiment.
 
     Parameters
@@ -82,8 +82,8 @@ class Problem:
 
         Examples
         --------
-        >>> from itofit.experiments import PROBLEMS
-        >>> PROBLEMS["3a"].sample(100, rng=0, fine_steps=10)
+        >>> from itofit.experiments import EXPERIMENTS
+        >>> EXPERIMENTS["3a"].sample(100, rng=0, fine_steps=10)
         Transitions(100 transitions, 1 input, 1 output, h = 0.01, kind = diffusion)
         """
         n = self.n_points if n is None else count("n", n)
@@ -128,9 +128,9 @@ def linear(coefficient: float) -> Function:
     return lambda x: coefficient * x
 
 
-def langevin(friction: float) -> Function:
-    """f(x, v) = −x³ − x + friction · v."""
-    return lambda z: -(z[:, :1] ** 3) - z[:, :1] + friction * z[:, 1:]
+def langevin(v_coefficient: float) -> Function:
+    """f(x, v) = −x³ − x + v_coefficient · v."""
+    return lambda z: -(z[:, :1] ** 3) - z[:, :1] + v_coefficient * z[:, 1:]
 
 
 def cubic(x: Float) -> Float:
@@ -150,7 +150,7 @@ def _settings(n_features: int, least: int, most: int, ridge: float = 2e-3, delta
     return ARFF(n_features=n_features, ridge=ridge, delta=delta, gamma=1.0, min_iterations=least, max_iterations=most)
 
 
-_ONE = Problem(
+_ONE = Experiment(
     name="1",
     drift=linear(0.5),
     diffusion=_constant([[0.1]]),
@@ -163,7 +163,7 @@ _ONE = Problem(
     settings=_settings(32, 5, 50),
     published_loss=-2.0500,
 )
-_TWO = Problem(
+_TWO = Experiment(
     name="2",
     drift=linear(-1.0),
     diffusion=_diagonal(lambda x: 0.05 * x + 0.005),
@@ -176,7 +176,7 @@ _TWO = Problem(
     settings=_settings(64, 10, 200),
     published_loss=-6.8487,
 )
-_THREE_A = Problem(
+_THREE_A = Experiment(
     name="3a",
     drift=cubic,
     diffusion=_diagonal(lambda x: 0.05 * x + 0.5),
@@ -189,7 +189,7 @@ _THREE_A = Problem(
     settings=_settings(128, 20, 200),
     published_loss=-1.5906,
 )
-_FOUR_B = Problem(
+_FOUR_B = Experiment(
     name="4b",
     drift=linear(-1.0),
     diffusion=_constant(_LOWER),
@@ -202,7 +202,7 @@ _FOUR_B = Problem(
     settings=_settings(128, 10, 500),
     published_loss=-11.612,
 )
-_FIVE = Problem(
+_FIVE = Experiment(
     name="5",
     drift=langevin(0.5),
     diffusion=_constant([[np.sqrt(0.1)]]),
@@ -216,9 +216,9 @@ _FIVE = Problem(
     published_loss=-2.0421,
 )
 
-PROBLEMS = {
-    problem.name: problem
-    for problem in (
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
         _ONE,
         replace(_ONE, name="1-", drift=linear(-0.5)),
         _TWO,

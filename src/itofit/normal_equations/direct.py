@@ -12,17 +12,12 @@ blocks and a few Gram matrices, whatever N is.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import numpy as np
 import scipy.linalg
-from scipy.linalg.blas import dsyrk
 
 from itofit._blocks import map_chunks, one_blas_thread
 from itofit._checks import Complex, Float
 from itofit.fourier import feature_blocks, real_amplitudes
-
-SMALL_SYSTEM = 300  # below this K a factorisation is faster on one BLAS thread than on two
 
 
 class DirectNormalEquations:
@@ -47,21 +42,20 @@ class DirectNormalEquations:
         K = len(omega)
 
         def sums(chunk: slice) -> tuple[Float, Float]:
-            gram = np.zeros((2 * K, 2 * K), order="F")
+            gram = np.zeros((2 * K, 2 * K))
+            product = np.empty_like(gram)
             right = np.zeros((2 * K, self.n_outputs))
             for block, CD in feature_blocks(omega, self.u, chunk):
-                gram = dsyrk(1.0, CD.T, beta=1.0, c=gram, trans=1, overwrite_c=1)  # upper triangle of += CD CDᵀ
+                gram += np.matmul(CD, CD.T, out=product)  # NumPy's syrk; SciPy's would hold the other threads up
                 right += CD @ self.y[block]
             return gram, right
 
-        parts = map_chunks(sums, self.n_rows, result_bytes=8 * (2 * K) ** 2)
+        parts = map_chunks(sums, self.n_rows, result_bytes=2 * 8 * (2 * K) ** 2)
         G, b = parts[0]
         for gram, right in parts[1:]:
             G += gram
             b += right
-        real = np.triu(G[:K, :K] + G[K:, K:])
-        real += np.triu(real, 1).T
-        return real + 1j * (G[:K, K:] - G[:K, K:].T), b[:K] - 1j * b[K:]
+        return G[:K, :K] + G[K:, K:] + 1j * (G[:K, K:] - G[K:, :K]), b[:K] - 1j * b[K:]
 
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
@@ -90,7 +84,7 @@ def solve_ridge(gram: Complex, right: Complex, shift: float) -> Complex:
     the largest carry no information and are left out, which is the limit of the ridge solution for shift → 0.
     """
     K = len(gram)
-    with one_blas_thread if K < SMALL_SYSTEM else nullcontext():
+    with one_blas_thread:
         shifted = gram.copy()
         shifted.flat[:: K + 1] += shift
         try:
