@@ -96,6 +96,23 @@ def stopping(rows):
         yield [row["experiment"], row["pairing"], *(f"{row[rule]}" for rule in rules)]
 
 
+def gram_product(rows):
+    sizes = sorted({row["features"] for row in rows})
+    yield ["way", *(f"K = {K}" for K in sizes)]
+    for way in dict.fromkeys(row["way"] for row in rows):
+        yield [way, *(f"{row['milliseconds']:.1f} ms" for row in rows if row["way"] == way)]
+
+
+def short_steps(rows):
+    sizes = sorted({row["inputs"] for row in rows})
+    yield ["δ", *(f"m = {m}: median, worst" for m in sizes)]
+    for delta in dict.fromkeys(row["delta"] for row in rows):
+        yield [
+            f"{delta}",
+            *(minus(f"{row['median']:.3f}, {row['worst']:.3f}") for row in rows if row["delta"] == delta),
+        ]
+
+
 TABLES = {
     "pairing": lambda rows: compared(rows, "pairing"),
     "delta": lambda rows: compared(rows, "delta"),
@@ -103,6 +120,8 @@ TABLES = {
     "direct_solve": direct_solve,
     "many_inputs": many_inputs,
     "stopping": stopping,
+    "gram_product": gram_product,
+    "short_steps": short_steps,
 }
 
 
