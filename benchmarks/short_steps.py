@@ -1,7 +1,7 @@
 """Measure how often a short proposal step misses a function with more than one period across the data.
 
-y = sin(4 x_1) cos(2 x_m) + noise on [-1, 1]^m, 2,000 points, K = 64, everything but δ at its default. What is lost is how
-far R² on new points stays below what the noise allows. Results go to benchmarks/results/short_steps.json.
+y = sin(4 x_1) cos(2 x_m) + noise on [-1, 1]^m, 2,000 points, K = 64, everything but δ at its default. What is lost is
+how far R² on new points stays below what the noise allows. Results go to benchmarks/results/short_steps.json.
 
     python benchmarks/short_steps.py [--seeds 8]
 """
