@@ -147,7 +147,15 @@ _LOWER = [[0.09506174, 0, 0], [0.04639143, 0.15817465, 0], [0.04337843, 0.075065
 
 
 def _settings(n_features: int, least: int, most: int, ridge: float = 2e-3, delta: float = 0.1) -> ARFF:
-    return ARFF(n_features=n_features, ridge=ridge, delta=delta, gamma=1.0, min_iterations=least, max_iterations=most)
+    return ARFF(
+        n_features=n_features,
+        ridge=ridge,
+        delta=delta,
+        gamma=1.0,
+        pairing="printed",
+        min_iterations=least,
+        max_iterations=most,
+    )
 
 
 _ONE = Experiment(
