@@ -55,10 +55,10 @@ class ARFF:
         γ, the exponent of the Metropolis test. None: 1, the paper's.
     resample : bool
         Draw the frequencies again in proportion to their amplitudes before each proposal.
-    pairing : {"solve", "reindex", "printed"}, optional
-        Which amplitudes the Metropolis test compares with after resampling: those solved again for the resampled
-        frequencies, those that travelled with their frequency, or those in the old order, as the paper prints it.
-        None: "reindex" (docs/amplitude-pairing.md has the measurement).
+    pairing : {"printed", "reindex", "solve"}, optional
+        Which amplitudes the Metropolis test compares with after resampling: those in the old order, as the paper
+        prints it; those that travelled with their frequency; or those solved again for the resampled frequencies.
+        None: "printed" (docs/amplitude-pairing.md has the measurement).
     min_iterations : int, optional
         Iterations before the stagnation rule starts to count. None: 20.
     max_iterations : int, optional
@@ -113,7 +113,7 @@ class ARFF:
             delta=0.3 if self.delta is None else float(self.delta),
             gamma=1.0 if self.gamma is None else float(self.gamma),
             resample=self.resample,
-            pairing="reindex" if self.pairing is None else self.pairing,
+            pairing="printed" if self.pairing is None else self.pairing,
             min_iterations=least,
             max_iterations=first(self.max_iterations, max(300, 2 * least)),
             validation_fraction=float(self.validation_fraction),
