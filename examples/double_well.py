@@ -108,6 +108,11 @@ def draw(sde: itofit.LearnedSDE, data: itofit.Transitions, tracks: list[np.ndarr
     return figure
 
 
+def minus(number: str) -> str:
+    """A number as it is printed in books."""
+    return number.replace("-", "−")
+
+
 def write_page(path: Path, sde: itofit.LearnedSDE, held_out: itofit.Transitions, figure: Figure) -> None:
     """One self-contained page: what was learned, how good it is, how it was made."""
     x = held_out.inputs
@@ -119,9 +124,9 @@ def write_page(path: Path, sde: itofit.LearnedSDE, held_out: itofit.Transitions,
     ).mean()
     low, high = np.quantile(true_drift(x), [0.005, 0.995])
     rows = {
-        "loss (negative log-likelihood) on held-out tracks": f"{sde.nll(held_out):.4f}",
-        "loss of the true equation on the same tracks": f"{truth:.4f}",
-        "drift error, root mean square": f"{drift_error:.3f}, of a drift between {low:.1f} and {high:.1f}",
+        "loss (negative log-likelihood) on held-out tracks": minus(f"{sde.nll(held_out):.4f}"),
+        "loss of the true equation on the same tracks": minus(f"{truth:.4f}"),
+        "drift error, root mean square": minus(f"{drift_error:.3f}, of a drift between {low:.1f} and {high:.1f}"),
         "noise strength error, root mean square": f"{sigma_error:.1%}",
         "points where the covariance needed its floor": f"{sde.floored_share:.2%}",
     }
