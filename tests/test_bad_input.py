@@ -9,7 +9,10 @@ from itofit import ARFF, FourierSeries, InputError, Transitions, fit
 from itofit.covariance import positive_definite, reference_factor, square_root
 from itofit.likelihood import gaussian_nll
 
-pytestmark = pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::itofit.DataWarning"),
+]
 
 QUICK = ARFF(n_features=8, delta=0.5, min_iterations=2, max_iterations=6)
 RNG = np.random.default_rng(0)
@@ -159,8 +162,11 @@ TIMES = {
     "dt NaN": (lambda: from_trajectories(X0, dt=np.nan), "dt must be a number > 0, got nan"),
     "dt a word": (lambda: from_trajectories(X0, dt="1"), "dt must be a number > 0, got '1'"),
     "dt an array": (lambda: from_trajectories(X0, dt=np.ones(59)), "dt must be a number > 0"),
-    "dt and times": (lambda: from_trajectories(X0, dt=1.0, times=range(60)), "either dt.*or times, but not both"),
-    "neither": (lambda: from_trajectories(X0), "either dt, the time between observations, or times"),
+    "dt and times": (lambda: from_trajectories(X0, dt=1.0, times=range(60)), "either dt.*or times, .*not both"),
+    "neither": (
+        lambda: from_trajectories(X0),
+        "either dt, the time between observations, or times, .*neither was given",
+    ),
     "max_h": (lambda: from_trajectories(X0, dt=1.0, max_h=0), "max_h must be a number > 0"),
     "max_h too small": (
         lambda: from_trajectories(X0, dt=1.0, max_h=0.5),
@@ -187,7 +193,7 @@ TIMES = {
     "ragged times": (lambda: from_trajectories(X0[:3], times=[0, [1, 2], 3]), "times must be"),
     "dates": (
         lambda: from_trajectories(X0[:3], times=np.arange("2020-01", "2020-04", dtype="M8[M]")),
-        r"times must be numbers, got dates; use .*timedelta64",
+        r"times must be numbers, got dates; take .*timedelta64",
     ),
     "durations": (
         lambda: from_trajectories(X0[:3], times=np.arange(3).astype("m8[s]")),

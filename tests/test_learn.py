@@ -181,6 +181,7 @@ def test_general_inputs_may_differ_in_number_from_the_increments():
     assert sde.covariance(position).shape == (500, 2, 2)
 
 
+@pytest.mark.filterwarnings("ignore::itofit.DataWarning")
 @pytest.mark.parametrize("floor", [1e-6, 1e-3, 0.9])
 def test_noise_confined_to_a_plane_is_still_positive_definite(floor):
     rng = np.random.default_rng(0)
@@ -199,6 +200,7 @@ def test_a_clock_among_the_variables_is_named():
         itofit.fit(Transitions.from_trajectories(track, dt=0.01))
 
 
+@pytest.mark.filterwarnings("ignore:the drift that was learned:itofit.DataWarning")
 def test_steps_much_shorter_than_the_rest_are_a_warning():
     data = walk(n=400)
     h = data.h.copy()
@@ -220,3 +222,27 @@ def test_memory_of_a_fit_is_a_few_times_the_data():
 
     added_rows, bytes_of_a_row = 100_000, 8 * (3 + 3 + 1)
     assert peak(120_000) - peak(20_000) < 8 * added_rows * bytes_of_a_row
+
+
+def test_a_drift_without_any_dependence_is_a_warning():
+    x0 = np.random.default_rng(0).uniform(-1, 1, 400)
+    noise = np.random.default_rng(1).normal(size=400)
+    data = Transitions(x0, noise, 0.1)
+    with pytest.warns(itofit.DataWarning, match="the drift that was learned is a constant"):
+        sde = itofit.fit(data, drift=ARFF(n_features=8, max_iterations=0), covariance=FEW, rng=0)
+    assert np.ptp(sde.drift(x0)) == 0
+
+
+def test_a_covariance_that_is_mostly_floor_is_a_warning():
+    data = walk(n=400, m=1)
+    with pytest.warns(itofit.DataWarning, match="needed its floor at 100% of the data"):
+        itofit.fit(data, drift=FEW, covariance=ARFF(n_features=8, ridge=1e6, max_iterations=0), rng=0)
+
+
+def test_variances_of_uncorrelated_noise_are_found_with_the_full_structure():
+    rng = np.random.default_rng(0)
+    x0 = rng.uniform(-2, 2, (5000, 2))
+    sigma = 0.5 + 0.25 * np.cos(2 * x0)
+    data = Transitions.from_pairs(x0, x0 - 0.05 * x0 + np.sqrt(0.05) * sigma * rng.normal(size=x0.shape), 0.05)
+    found = itofit.fit(data, structure="full", rng=0).covariance(x0)[:, [0, 1], [0, 1]]
+    assert np.sqrt(np.mean((found - sigma**2) ** 2)) < 0.5 * (sigma**2).std()

@@ -187,9 +187,9 @@ def test_progress_is_written_when_asked_and_cleared(capsys):
     sde.simulate([0.0, 0.0], 0.01, 3, rng=0, progress=True)
     itofit.fit(data, drift=FEW, covariance=FEW, rng=0, progress=True)
     shown = capsys.readouterr().err
-    assert "simulating [" in shown
-    assert "drift [" in shown
-    assert "covariance [" in shown
+    assert "simulating: step 1 of 3" in shown
+    assert "drift: iteration 1 of at most 12, validation error" in shown
+    assert "covariance: iteration 1 of at most 12" in shown
     assert shown.endswith("\r")
     itofit.fit(data, drift=FEW, covariance=FEW, rng=0)
     assert capsys.readouterr().err == ""

@@ -68,7 +68,8 @@ def float_array(name: str, value: npt.ArrayLike, *, allow_nan: bool = False) -> 
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         raise InputError(
             f"{name} must be finite{' or NaN' if allow_nan else ''}: {int(bad.sum())} of {array.size} values are not, "
-            f"the first at index {first if len(first) != 1 else first[0]}; remove these rows"
+            f"the first at index {first if len(first) != 1 else first[0]}; "
+            + ("set these values to NaN, which are gaps" if allow_nan else "remove these rows")
         )
     return finite
 
@@ -113,7 +114,8 @@ def positive(name: str, value: object, *, zero: bool = False) -> float:
     is_real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
     number = float(value) if is_real else np.nan  # type: ignore[arg-type]
     if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
-        raise InputError(f"{name} must be a number {'>=' if zero else '>'} 0, got {value!r}")
+        got = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) and value.ndim else repr(value)
+        raise InputError(f"{name} must be a number {'>=' if zero else '>'} 0, got {got}")
     return number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from types import TracebackType
@@ -29,20 +30,18 @@ class Progress:
         self.label = ""
         self.width = 0
 
-    def show(self, label: str, done: int, total: int, detail: str = "") -> None:
-        """Say how far the work is."""
+    def show(self, label: str, detail: str) -> None:
+        """Say how far the work called `label` is."""
         now = time.monotonic()
         if not self.enabled or now - self.began < self.delay:
             return
         if label == self.label and now - self.shown_at < PAUSE:
             return
-        self.label = label
-        filled = 20 * done // max(total, 1)
-        line = f"{label} [{'#' * filled}{'.' * (20 - filled)}] {done}/{total}  {now - self.began:.0f} s  {detail}"
-        self._write(line)
-        self.shown_at = now
+        self.label, self.shown_at = label, now
+        self._write(f"{label}: {detail}, {now - self.began:.0f} s")
 
     def _write(self, line: str) -> None:
+        line = line[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten
         sys.stderr.write("\r" + line.ljust(self.width))
         sys.stderr.flush()
         self.width = len(line)

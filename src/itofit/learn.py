@@ -20,10 +20,12 @@ from itofit.transitions import Transitions
 LEAST_TRANSITIONS = 20
 CONSTANT_RATE = 1e-9
 """A rate that varies by less than this share of itself varies by rounding alone: a clock among the variables, say."""
-LARGEST_STEP_PENALTY = 10.0
+LARGEST_STEP_PENALTY = 3.0
 """mean(h) · mean(1/h), the variance of the drift relative to steps of one length, above which `fit` warns."""
-LEAST_CORRELATION = 0.1
-"""Off-diagonal covariance targets are scaled by their mean, or by this share of what their variances allow."""
+LEAST_CORRELATION = 0.25
+"""Below this mean correlation, off-diagonal covariance targets are scaled by the variances and not by their mean."""
+LARGEST_FLOORED_SHARE = 0.1
+"""Share of the data that needs the floor above which `fit` warns."""
 
 
 def fit(
@@ -68,7 +70,8 @@ def fit(
     ConvergenceWarning
         If a training ended at its maximal number of iterations.
     DataWarning
-        If some time steps are so short that their noise drowns the drift.
+        If some time steps are so short that their noise drowns the drift, if no dependence of the drift on the inputs
+        was found, or if much of the covariance needed its floor.
 
     Examples
     --------
@@ -133,18 +136,39 @@ def fit(
         data=DataSummary.of(data),
         version=__version__,
     )
-    return replace(sde, floored_share=float(sde.floored(x).mean()))
+    sde = replace(sde, floored_share=float(sde.floored(x).mean()))
+    _warn_of_failures(sde)
+    return sde
+
+
+def _warn_of_failures(sde: LearnedSDE) -> None:
+    """Say what a look at the summary would tell."""
+    if sde.drift_history.best_iteration == 0:
+        warnings.warn(
+            "the drift that was learned is a constant: on the held-out rows no dependence on the inputs was better. "
+            "If you expect one, try another seed, more data, or drift=itofit.ARFF(validation_fraction=0.3)",
+            DataWarning,
+            stacklevel=3,
+        )
+    if sde.floored_share > LARGEST_FLOORED_SHARE:
+        warnings.warn(
+            f"the learned covariance needed its floor at {sde.floored_share:.0%} of the data and means little there; "
+            "is the noise far weaker in places, or absent?",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def _target_units(mean: Float, structure: Structure) -> Float:
     """What covariance targets are divided by: the sizes of their means, as in the paper.
 
-    The mean of an off-diagonal entry may vanish, and its noise would then drown the others. So it counts as at least
-    a tenth of √(Σ_ii Σ_jj), which is below every correlation in the paper's experiments.
+    The mean of an off-diagonal entry may vanish, and dividing by it would let the noise of that entry drown the
+    others. Where it is less than a quarter of √(Σ_ii Σ_jj), which no correlation of the paper's experiments is, that
+    root is the size.
     """
     rows, cols = entries(structure, len(mean))
-    unit = np.sqrt(np.diagonal(mean))
-    return np.maximum(np.abs(mean[rows, cols]), LEAST_CORRELATION * unit[rows] * unit[cols])
+    size, means = np.sqrt(np.diagonal(mean)[rows] * np.diagonal(mean)[cols]), np.abs(mean[rows, cols])
+    return np.where(means < LEAST_CORRELATION * size, size, means)
 
 
 def _check_learnable(data: Transitions) -> None:
@@ -182,8 +206,8 @@ def _check_learnable(data: Transitions) -> None:
     if penalty > LARGEST_STEP_PENALTY:
         warnings.warn(
             f"the time steps are very uneven ({data.h.min():.3g} to {data.h.max():.3g}): the shortest make the drift "
-            f"about {np.sqrt(penalty):.0f} times less accurate than it could be; leave them out, for example with "
-            "from_trajectories(..., min_h=...)",
+            f"about {np.sqrt(penalty):.1f} times less accurate than it could be; leave them out, as in "
+            "data[data.h > ...]",
             DataWarning,
             stacklevel=3,
         )

@@ -64,8 +64,8 @@ def fit_series(
     problem = Problem(train=equations(np.sort(searched[n_out:])), validation=equations(np.sort(searched[:n_out])))
 
     def show(iteration: int, info: Info) -> None:
-        detail = f"validation error {info.validation_error:.4g}, {info.acceptance:.0%} accepted"
-        progress.show(label, iteration, settings.max_iterations, detail)
+        error = f"validation error {info.validation_error:.4g}"
+        progress.show(label, f"iteration {iteration} of at most {settings.max_iterations}, {error}")
 
     best, history = train(rng, problem, settings, show)
     if history.stopped == "max_iterations":

@@ -304,9 +304,10 @@ class LearnedSDE:
                 progress=bar,
             )
         if share_outside and outside != "stop":
+            share = f"{share_outside:.2%}" if share_outside >= 1e-4 else "Less than 0.01%"
             used = "those of the nearest point in it" if outside == "nearest" else "values extrapolated from it"
             warnings.warn(
-                f"{share_outside:.2%} of the steps were outside the range of the data, where nothing is known of drift "
+                f"{share} of the steps were outside the range of the data, where nothing is known of drift "
                 f"and covariance: {used} were used",
                 ExtrapolationWarning,
                 stacklevel=2,

@@ -70,5 +70,5 @@ def euler_maruyama(
         at = state if outside == "extrapolate" else nearest
         state[:, -d:] += np.where(moving, dt * drift(at) + (diffusion(at) @ noise)[:, :, 0], 0.0)
         paths[:, i + 1] = state
-        progress.show("simulating", i + 1, n_steps)
+        progress.show("simulating", f"step {i + 1} of {n_steps}")
     return paths, n_outside / (n_paths * n_steps)

@@ -176,7 +176,8 @@ class Transitions:
         array([0. , 0.3])
         """
         if (dt is None) == (times is None):
-            raise InputError("give either dt, the time between observations, or times, but not both")
+            given = "neither was given" if dt is None else "not both"
+            raise InputError(f"give either dt, the time between observations, or times, one for each: {given}")
         trajectories = _trajectories(paths)
         durations = _steps(trajectories, dt, times)
         shortest = 0.0 if min_h is None else positive("min_h", min_h)
@@ -237,6 +238,8 @@ class Transitions:
 
     def __getitem__(self, rows: slice | npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Transitions:
         """Some of the transitions: a slice, a mask or an array of indices."""
+        if isinstance(rows, list):
+            rows = np.asarray(rows)
         if not isinstance(rows, slice) and (not isinstance(rows, np.ndarray) or rows.ndim != 1):
             raise InputError(f"select transitions with a slice, a mask or an array of indices, got {rows!r}")
         groups = None if self.groups is None else self.groups[rows]
@@ -371,7 +374,10 @@ def _clock(name: str, times: npt.ArrayLike | None, path: Float) -> Float:
     array = plain_array(name, times)  # type: ignore[arg-type]
     first = array.flat[0] if array.size and array.dtype.kind == "O" else None
     if array.dtype.kind in "mM" or isinstance(first, date | timedelta):
-        raise InputError(f"{name} must be numbers, got dates; use ({name} - {name}[0]) / np.timedelta64(1, 's')")
+        raise InputError(
+            f"{name} must be numbers, got dates; take t = np.asarray({name}, dtype='datetime64[us]'), then "
+            "(t - t[0]) / np.timedelta64(1, 's')"
+        )
     clock = float_array(name, array)
     if clock.shape != (len(path),):
         raise InputError(f"{name} must have one time for each observation: expected ({len(path)},), got {clock.shape}")
@@ -380,6 +386,6 @@ def _clock(name: str, times: npt.ArrayLike | None, path: Float) -> Float:
         i = int(backward[0])
         raise InputError(
             f"{name} must be increasing: {name}[{i}] = {clock[i]:g} is followed by {clock[i + 1]:g}; "
-            "sort the rows, and give several trajectories as a list"
+            "sort the rows, drop repeated times, and give several trajectories as a list"
         )
     return clock
