@@ -5,7 +5,7 @@ shows the validation loss above that of the truth, and the difference from the f
 Results go to benchmarks/results/FIELD.json.
 
     python benchmarks/compare.py pairing printed reindex solve
-    python benchmarks/compare.py delta 0.1 0.3 0.5
+    python benchmarks/compare.py delta 0.1 0.3 --seeds 5
 """
 
 import argparse
