@@ -56,6 +56,21 @@ def loss_on_validation(name, seed, **changes):
     )
 
 
+def timed(function, repeats):
+    """Seconds of each of some calls in a row, as training makes them, after one that is not counted.
+
+    The pause lets the BLAS threads of what ran before go to sleep: idle ones spin for a while and take a core.
+    """
+    time.sleep(0.2)
+    function()
+    seconds = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
 def mean_and_error(values):
     """The mean and its standard error."""
     values = np.asarray(values)

@@ -8,12 +8,11 @@ on top of the data (tracemalloc, which sees NumPy's buffers). Results go to benc
 """
 
 import argparse
-import time
 import tracemalloc
 from functools import partial
 
 import numpy as np
-from common import write_results
+from common import timed, write_results
 
 from itofit.normal_equations import DirectNormalEquations
 
@@ -24,21 +23,6 @@ def straightforward(u, y, omega):
     S = np.exp(1j * (u @ omega.T))
     gram = S.conj().T @ S
     return np.linalg.solve(gram + RIDGE * len(u) * np.eye(len(omega)), S.conj().T @ y)
-
-
-def timed(function, repeats):
-    """Seconds of each of some calls in a row, as training makes them, after one that is not counted.
-
-    The pause lets the other function's BLAS threads go to sleep: idle ones spin for a while and take a core.
-    """
-    time.sleep(0.2)
-    function()
-    seconds = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        function()
-        seconds.append(time.perf_counter() - began)
-    return seconds
 
 
 def peak_megabytes(function):

@@ -6,26 +6,14 @@ NumPy's symmetric product. Results go to benchmarks/results/gram_product.json.
     python benchmarks/gram_product.py
 """
 
-import time
-
 import numpy as np
-from common import write_results
+from common import timed, write_results
 from scipy.linalg.blas import dsyrk, zherk
 from threadpoolctl import threadpool_limits
 
 from itofit.fourier import cos_sin
 
 ROWS, INPUTS = 9000, 3
-
-
-def milliseconds(function, repeats=15):
-    function()
-    seconds = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        function()
-        seconds.append(time.perf_counter() - began)
-    return 1e3 * float(np.median(seconds))
 
 
 def ways(K):
@@ -54,7 +42,7 @@ def main():
     with threadpool_limits(1):
         for K in (64, 128, 256):
             for name, function in ways(K).items():
-                rows.append({"features": K, "way": name, "milliseconds": milliseconds(function)})
+                rows.append({"features": K, "way": name, "milliseconds": 1e3 * float(np.median(timed(function, 15)))})
                 print(f"K = {K:<4} {name:<42} {rows[-1]['milliseconds']:7.1f} ms", flush=True)
     write_results("gram_product", rows)
 
