@@ -136,11 +136,11 @@ class LearnedSDE:
         >>> sde.drift(x).shape, sde.covariance(x).shape
         ((5, 2), (5, 2, 2))
         """
-        return self.drift_series(self._points(x))
+        return self.drift_series(x)
 
     def drift_jacobian(self, x: npt.ArrayLike) -> Float:
         """Derivatives of the drift: [i, a, b] is ∂f_a/∂x_b at point i, shape (n, d, m)."""
-        return self.drift_series.jacobian(self._points(x))
+        return self.drift_series.jacobian(x)
 
     def covariance(self, x: npt.ArrayLike, raw: bool = False) -> Float:
         """Covariance Σ at the points x of shape (n, m): symmetric positive definite matrices of shape (n, d, d).
@@ -151,14 +151,14 @@ class LearnedSDE:
         raw : bool
             The learned values as they are, which need not be positive definite.
         """
-        vectors = self.covariance_series(self._points(x))
+        vectors = self.covariance_series(x)
         if raw:
             return to_matrices(vectors, self.structure, self.n_outputs)
         return positive_definite(vectors, self.structure, self.floor_factor, self.floor)[0]
 
     def floored(self, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Where `covariance` had to raise an eigenvalue to its floor: an array of bool of shape (n,)."""
-        points = self._points(x)
+        points = columns("x", x, n_columns=self.n_inputs)
         below = np.empty(len(points), dtype=bool)
         for rows in _batches(len(points)):
             vectors = self.covariance_series(points[rows])
@@ -178,9 +178,6 @@ class LearnedSDE:
         """
         one_of("factor", factor, get_args(Factor))
         return square_root(self.covariance(x), factor)
-
-    def _points(self, x: npt.ArrayLike) -> Float:
-        return columns("x", x, n_columns=self.n_inputs)
 
     # How good it is
 
