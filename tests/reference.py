@@ -116,7 +116,7 @@ def algorithm_2(rng, inputs, increments, h, *, full, validation_fraction, **para
     low, span = inputs.min(axis=0), inputs.max(axis=0) - inputs.min(axis=0)
 
     def learn(targets, offset, unit):
-        order = rng.permutation(len(inputs))
+        order = np.random.default_rng([int(rng.integers(2**63)), 0]).permutation(len(inputs))
         n_out = round(validation_fraction * len(inputs))
         held_out, kept = sorted(order[:n_out]), sorted(order[n_out:])
         u, z = (inputs - low) / span, (targets - offset) / unit

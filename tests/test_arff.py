@@ -35,7 +35,7 @@ def loops(settings):
 @pytest.mark.parametrize("resample", [True, False])
 @pytest.mark.parametrize("gamma", [1.0, 3.0])
 def test_a_step_equals_the_loops_with_the_same_random_numbers(pairing, resample, gamma):
-    settings = ARFF(**PARAMETERS, gamma=gamma, resample=resample, pairing=pairing).resolve(80)
+    settings = ARFF(**PARAMETERS, gamma=gamma, resample=resample, pairing=pairing).resolve(80, 1)
     state = start(problem(), settings)
     for seed in range(4):
         omega, beta, accepted = reference.algorithm_1_step(
@@ -51,7 +51,7 @@ def test_a_step_equals_the_loops_with_the_same_random_numbers(pairing, resample,
 @pytest.mark.parametrize("pairing", ["printed", "reindex", "solve"])
 @pytest.mark.parametrize(("m", "p"), [(1, 1), (2, 2), (3, 1)])
 def test_whole_training_equals_the_loops_with_the_same_random_numbers(pairing, m, p):
-    settings = ARFF(**PARAMETERS, pairing=pairing).resolve(80)
+    settings = ARFF(**PARAMETERS, pairing=pairing).resolve(80, 1)
     omega, beta, errors = reference.algorithm_1(
         np.random.default_rng(7),
         data(0, m=m, p=p),
@@ -68,7 +68,7 @@ def test_whole_training_equals_the_loops_with_the_same_random_numbers(pairing, m
 
 
 def test_training_starts_at_zero_and_returns_the_best_network_it_saw():
-    settings = ARFF(**PARAMETERS).resolve(80)
+    settings = ARFF(**PARAMETERS).resolve(80, 1)
     p = problem()
     best, history = train(np.random.default_rng(0), p, settings)
     zero = State(np.zeros((8, 2)), p.train.solve(np.zeros((8, 2)), settings.ridge))
@@ -81,7 +81,7 @@ def test_training_starts_at_zero_and_returns_the_best_network_it_saw():
 
 
 def test_no_iterations_return_the_start():
-    settings = ARFF(n_features=4, max_iterations=0).resolve(80)
+    settings = ARFF(n_features=4, max_iterations=0).resolve(80, 1)
     best, history = train(np.random.default_rng(0), problem(), settings)
     assert not best.omega.any()
     assert history.n_iterations == 0
@@ -90,7 +90,7 @@ def test_no_iterations_return_the_start():
 
 def test_each_iteration_is_reported():
     seen = []
-    settings = ARFF(**PARAMETERS).resolve(80)
+    settings = ARFF(**PARAMETERS).resolve(80, 1)
     _, history = train(np.random.default_rng(0), problem(), settings, lambda i, info: seen.append((i, info)))
     assert [i for i, _ in seen] == list(range(1, history.n_iterations + 1))
     np.testing.assert_array_equal([info.acceptance for _, info in seen], history.acceptance)
@@ -111,18 +111,18 @@ def test_stagnation_is_five_iterations_in_a_row_without_a_lower_moving_average()
 def test_the_start_does_not_count_as_an_iteration_for_the_stagnation_rule():
     u, _ = data()
     flat = Problem(DirectNormalEquations(u, np.ones((80, 1))), DirectNormalEquations(u, np.zeros((80, 1))))
-    settings = ARFF(n_features=4, delta=0.0, min_iterations=0, max_iterations=60).resolve(80)
+    settings = ARFF(n_features=4, delta=0.0, min_iterations=0, max_iterations=60).resolve(80, 1)
     assert train(np.random.default_rng(0), flat, settings)[1].n_iterations == 10
 
 
 def test_training_stops_by_stagnation_but_not_before_the_minimum():
     u, _ = data()
     flat = Problem(DirectNormalEquations(u, np.ones((80, 1))), DirectNormalEquations(u, np.zeros((80, 1))))
-    settings = ARFF(n_features=4, delta=0.0, min_iterations=17, max_iterations=60).resolve(80)
+    settings = ARFF(n_features=4, delta=0.0, min_iterations=17, max_iterations=60).resolve(80, 1)
     _, history = train(np.random.default_rng(0), flat, settings)
     assert history.stopped == "stagnation"
     assert history.n_iterations == 17 + 5
-    few = ARFF(n_features=4, delta=0.0, min_iterations=5, max_iterations=9).resolve(80)
+    few = ARFF(n_features=4, delta=0.0, min_iterations=5, max_iterations=9).resolve(80, 1)
     assert train(np.random.default_rng(0), flat, few)[1].stopped == "max_iterations"
 
 
@@ -145,19 +145,19 @@ def test_amplitudes_of_several_outputs_count_by_their_norm():
 
 
 def test_search_lowers_the_error():
-    settings = ARFF(n_features=32, delta=0.5, ridge=1e-4, min_iterations=20).resolve(80)
+    settings = ARFF(n_features=32, delta=0.5, ridge=1e-4, min_iterations=20).resolve(80, 1)
     _, history = train(np.random.default_rng(0), problem(), settings)
     assert history.validation_error.min() < 0.1 * history.validation_error[0]
 
 
 def test_unset_fields_are_chosen_and_set_ones_obeyed():
-    assert ARFF().resolve(100).n_features == 8
-    assert ARFF().resolve(10**6).n_features == 128
-    assert ARFF().resolve(10**6).search_rows == 25_000
-    assert ARFF(n_features=1000).resolve(10**6).search_rows == 100_000
-    assert ARFF(max_iterations=7).resolve(100).min_iterations == 7
-    assert ARFF(min_iterations=500).resolve(100).max_iterations == 1000
-    assert ARFF(ridge=0).resolve(100).ridge == 0.0
+    assert ARFF().resolve(100, 1).n_features == 8
+    assert ARFF().resolve(10**6, 1).n_features == 128
+    assert ARFF().resolve(10**6, 4).search_rows == 25_000
+    assert ARFF(n_features=1000).resolve(10**6, 4).search_rows == 100_000
+    assert ARFF(max_iterations=7).resolve(100, 1).min_iterations == 7
+    assert ARFF(min_iterations=500).resolve(100, 1).max_iterations == 1000
+    assert ARFF(ridge=0).resolve(100, 1).ridge == 0.0
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,9 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from itofit._checks import Complex, Float, Int, count, flag, fraction, one_of, positive
-from itofit.normal_equations import NormalEquations
+from itofit._blocks import one_blas_thread
+from itofit._checks import Complex, Float, InputError, Int, count, flag, fraction, one_of, positive
+from itofit.normal_equations import MOST_INPUTS, Form, NormalEquations, cheaper_form
 
 Pairing = Literal["printed", "reindex", "solve"]
 Stop = Literal["stagnation", "max_iterations"]
@@ -67,7 +68,11 @@ class ARFF:
         Share of the rows held out for the stagnation rule and the choice of the best network.
     search_rows : int, optional
         With more rows than this, frequencies are searched on a random subset of this size and the final amplitudes
-        solved on all rows. None: 100 for every feature, at least 25,000.
+        solved on all rows. None: with gridded normal equations all rows, with direct ones 100 for every feature, at
+        least 25,000.
+    normal_equations : {"direct", "gridded"}, optional
+        How sums over the data are made: row by row, or from moments of the data at a cost that does not depend on
+        the number of rows, for up to three inputs. None: whichever costs less.
 
     Examples
     --------
@@ -86,6 +91,7 @@ class ARFF:
     max_iterations: int | None = None
     validation_fraction: float = 0.1
     search_rows: int | None = None
+    normal_equations: Form | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("n_features", 1), ("min_iterations", 0), ("max_iterations", 0), ("search_rows", 20)):
@@ -98,18 +104,29 @@ class ARFF:
         flag("resample", self.resample)
         if self.pairing is not None:
             one_of("pairing", self.pairing, get_args(Pairing))
+        if self.normal_equations is not None:
+            one_of("normal_equations", self.normal_equations, get_args(Form))
 
-    def resolve(self, n_rows: int) -> Settings:
-        """These parameters with every `None` replaced by a choice for `n_rows` rows of data."""
+    def resolve(self, n_rows: int, n_inputs: int) -> Settings:
+        """These parameters with every `None` replaced by a choice for `n_rows` rows of data with `n_inputs` inputs."""
 
         def first(value: int | None, default: int) -> int:
             return default if value is None else int(value)
 
         K = first(self.n_features, min(128, max(8, n_rows // 20)))
         least = first(self.min_iterations, 20 if self.max_iterations is None else min(20, self.max_iterations))
+        ridge = 2e-3 if self.ridge is None else float(self.ridge)
+        all_or_given = first(self.search_rows, n_rows)
+        form = self.normal_equations or cheaper_form(min(all_or_given, n_rows), K, n_inputs, ridge)
+        if form == "gridded" and n_inputs > MOST_INPUTS:
+            raise InputError(
+                f"normal_equations='gridded' serves up to {MOST_INPUTS} inputs, the data have {n_inputs}; "
+                "use 'direct' or None"
+            )
+        few = max(SEARCH_ROWS_LEAST, SEARCH_ROWS_PER_FEATURE * K)
         return Settings(
             n_features=K,
-            ridge=2e-3 if self.ridge is None else float(self.ridge),
+            ridge=ridge,
             delta=0.3 if self.delta is None else float(self.delta),
             gamma=1.0 if self.gamma is None else float(self.gamma),
             resample=self.resample,
@@ -117,7 +134,8 @@ class ARFF:
             min_iterations=least,
             max_iterations=first(self.max_iterations, max(300, 2 * least)),
             validation_fraction=float(self.validation_fraction),
-            search_rows=first(self.search_rows, max(SEARCH_ROWS_LEAST, SEARCH_ROWS_PER_FEATURE * K)),
+            search_rows=all_or_given if form == "gridded" else first(self.search_rows, few),
+            normal_equations=form,
         )
 
 
@@ -135,6 +153,7 @@ class Settings:
     max_iterations: int
     validation_fraction: float
     search_rows: int
+    normal_equations: Form
 
 
 class Problem(NamedTuple):
@@ -219,7 +238,8 @@ def train(
     infos: list[Info] = []
     stopped: Stop = "max_iterations"
     for i in range(1, settings.max_iterations + 1):
-        state, info = step(rng, state, problem, settings)
+        with one_blas_thread:
+            state, info = step(rng, state, problem, settings)
         if info.validation_error < min(errors):
             best = state
         errors.append(info.validation_error)

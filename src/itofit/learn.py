@@ -13,9 +13,10 @@ from itofit._progress import Progress
 from itofit._version import __version__
 from itofit.arff import ARFF
 from itofit.covariance import FLOOR, LEAST_FLOOR, Structure, entries, outer_entries, reference_factor, to_matrices
-from itofit.regression import fit_series
+from itofit.regression import Sample, Scaling, fit_series
 from itofit.sde import DataSummary, LearnedSDE
-from itofit.transitions import Transitions
+from itofit.survey import Survey, TransitionRows, survey
+from itofit.transitions import BlockedTransitions, Transitions
 
 LEAST_TRANSITIONS = 20
 CONSTANT_RATE = 1e-9
@@ -29,7 +30,7 @@ LARGEST_FLOORED_SHARE = 0.1
 
 
 def fit(
-    data: Transitions,
+    data: Transitions | BlockedTransitions,
     *,
     structure: Structure = "full",
     drift: ARFF | None = None,
@@ -47,7 +48,7 @@ def fit(
     Parameters
     ----------
     data : Transitions
-        At least 20.
+        At least 20; from `Transitions.from_blocks` if they do not fit into memory.
     structure : {"full", "diagonal"}
         Learn all of Σ, or its diagonal, the rest being zero.
     drift, covariance : ARFF, optional
@@ -91,52 +92,55 @@ def fit(
     for name, value in (("drift", drift), ("covariance", covariance)):
         if not isinstance(value, ARFF | None):
             raise InputError(f"{name} must be an itofit.ARFF or None, got {type(value).__name__}")
-    _check_learnable(data)
+    _check_form(data)
     random, seed = generator(rng)
-    x, rates, d = data.inputs, data.rates, data.n_outputs
+    d = data.n_outputs
 
     with Progress(progress) as bar:
-        f = fit_series(
-            random,
-            x,
-            rates,
-            drift or ARFF(),
-            offset=rates.mean(axis=0),
-            unit=rates.std(axis=0),
-            progress=bar,
-            label="drift",
-        )
-        targets = outer_entries((rates - f.series(x)) * np.sqrt(data.h)[:, None], structure)
-        mean = to_matrices(targets.mean(axis=0, keepdims=True), structure, d)[0]
+        found = survey(data, bar)
+        _check_learnable(found)
+        rows = TransitionRows(data, found.n_rows, d, lambda block: block.rates)
+        settings = (drift or ARFF()).resolve(found.n_rows, data.n_inputs)
+        scaling = Scaling.of(found.low, found.high, found.rate_mean)
+        f = fit_series(random, Sample(random, rows, settings, scaling, bar, "drift"), found.rate_std)
+
+        def targets(block: Transitions) -> Float:
+            residuals = (block.rates - f.series(block.inputs)) * np.sqrt(block.h)[:, None]
+            return outer_entries(residuals, structure)
+
+        n_entries = len(entries(structure, d)[0])
+        rows = TransitionRows(data, found.n_rows, n_entries, targets)
+        settings = (covariance or ARFF()).resolve(found.n_rows, data.n_inputs)
+        scaling = Scaling.of(found.low, found.high, np.zeros(n_entries))
+        sample = Sample(random, rows, settings, scaling, bar, "covariance")
+        mean = to_matrices(sample.mean[None], structure, d)[0]
         _check_noise(mean)
-        sigma = fit_series(
-            random,
-            x,
-            targets,
-            covariance or ARFF(),
-            offset=np.zeros(targets.shape[1]),
-            unit=_target_units(mean, structure),
-            progress=bar,
-            label="covariance",
+        sigma = fit_series(random, sample, _target_units(mean, structure))
+        sde = LearnedSDE(
+            drift_series=f.series,
+            covariance_series=sigma.series,
+            structure=structure,
+            kind=data.kind,
+            floor=float(floor),
+            floor_factor=reference_factor(mean, floor),
+            floored_share=0.0,
+            box=np.array([found.low, found.high]),
+            drift_history=f.history,
+            covariance_history=sigma.history,
+            drift_settings=f.settings,
+            covariance_settings=sigma.settings,
+            seed=seed,
+            data=DataSummary(
+                n_transitions=found.n_rows,
+                n_groups=found.n_groups,
+                h_min=found.h_min,
+                h_mean=found.h_mean,
+                h_max=found.h_max,
+            ),
+            version=__version__,
         )
-    sde = LearnedSDE(
-        drift_series=f.series,
-        covariance_series=sigma.series,
-        structure=structure,
-        kind=data.kind,
-        floor=float(floor),
-        floor_factor=reference_factor(mean, floor),
-        floored_share=0.0,
-        box=np.array([x.min(axis=0), x.max(axis=0)]),
-        drift_history=f.history,
-        covariance_history=sigma.history,
-        drift_settings=f.settings,
-        covariance_settings=sigma.settings,
-        seed=seed,
-        data=DataSummary.of(data),
-        version=__version__,
-    )
-    sde = replace(sde, floored_share=float(sde.floored(x).mean()))
+        n_floored = sum(int(sde.floored(block.inputs).sum()) for block in data.blocks())
+        sde = replace(sde, floored_share=n_floored / found.n_rows)
     _warn_of_failures(sde)
     return sde
 
@@ -171,15 +175,19 @@ def _target_units(mean: Float, structure: Structure) -> Float:
     return np.where(means < LEAST_CORRELATION * size, size, means)
 
 
-def _check_learnable(data: Transitions) -> None:
-    """Raise before any work if there is nothing to learn from."""
-    if not isinstance(data, Transitions):
+def _check_form(data: object) -> None:
+    if not isinstance(data, Transitions | BlockedTransitions):
         raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
-    least = max(LEAST_TRANSITIONS, data.n_inputs + 1)
-    if len(data) < least:
-        hint = f" of {data.n_inputs} inputs; are the arrays transposed?" if len(data) <= data.n_inputs else ""
-        raise InputError(f"at least {least} transitions are needed to learn from, got {len(data)}{hint}")
-    for column, (low, high) in enumerate(zip(data.inputs.min(axis=0), data.inputs.max(axis=0), strict=True)):
+
+
+def _check_learnable(found: Survey) -> None:
+    """Raise before any work if there is nothing to learn from."""
+    n_inputs = len(found.low)
+    least = max(LEAST_TRANSITIONS, n_inputs + 1)
+    if found.n_rows < least:
+        hint = f" of {n_inputs} inputs; are the arrays transposed?" if found.n_rows <= n_inputs else ""
+        raise InputError(f"at least {least} transitions are needed to learn from, got {found.n_rows}{hint}")
+    for column, (low, high) in enumerate(zip(found.low, found.high, strict=True)):
         if low == high:
             raise InputError(
                 f"inputs column {column} is constant ({low:g}): nothing can be learned of how drift and covariance "
@@ -187,25 +195,22 @@ def _check_learnable(data: Transitions) -> None:
             )
         if not max(-low, high) < 1e300:
             raise InputError(f"inputs column {column} is too large for double precision; change its unit")
-    if not data.increments.any():
+    if not found.moves:
         raise InputError("all increments are zero: nothing moves; were x0 and x1 mixed up?")
-    with np.errstate(over="ignore", under="ignore"):
-        rates = data.rates
-        squares = rates**2 * data.h[:, None]
-    for column in range(data.n_outputs):
-        if np.ptp(rates[:, column]) <= CONSTANT_RATE * np.abs(rates[:, column]).max():
+    for column, (low, high) in enumerate(zip(found.rate_low, found.rate_high, strict=True)):
+        if high - low <= CONSTANT_RATE * max(-low, high):
             raise InputError(
-                f"increments column {column} moves at a constant rate ({rates[0, column]:g}): it carries no noise to "
+                f"increments column {column} moves at a constant rate ({low:g}): it carries no noise to "
                 "learn; remove it from the increments (it may stay in the inputs)"
             )
-        if not 1e-200 < squares[:, column].max() < 1e200:
+        if not 1e-200 < found.largest_square[column] < 1e200:
             raise InputError(
                 f"increments column {column} is of a size whose square double precision does not hold; change its unit"
             )
-    penalty = data.h.mean() * (1 / data.h).mean()
+    penalty = found.h_mean * found.inverse_h_mean
     if penalty > LARGEST_STEP_PENALTY:
         warnings.warn(
-            f"the time steps are very uneven ({data.h.min():.3g} to {data.h.max():.3g}): the shortest make the drift "
+            f"the time steps are very uneven ({found.h_min:.3g} to {found.h_max:.3g}): the shortest make the drift "
             f"about {np.sqrt(penalty):.1f} times less accurate than it could be; leave them out, as in "
             "data[data.h > ...]",
             DataWarning,

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from itofit._checks import ConvergenceWarning, Float, Int
+from itofit._checks import ConvergenceWarning, Float
 from itofit._progress import Progress
-from itofit.arff import ARFF, History, Info, Problem, Settings, State, train
+from itofit.arff import History, Info, Problem, Settings, State, train
 from itofit.fourier import FourierSeries
-from itofit.normal_equations import DirectNormalEquations
+from itofit.normal_equations import (
+    DirectNormalEquations,
+    GriddedNormalEquations,
+    Moments,
+    NormalEquations,
+    accuracy_for,
+    moments_of,
+)
+from itofit.rows import TRAIN, VALIDATION, Rows, Split, column_sum
+
+FIRST_MOMENTS = {1: 128, 2: 48, 3: 24}
+"""Moments made in the first pass, in each direction, by number of inputs; more if a frequency needs them."""
+KEPT_ROWS = 25_000
+"""A part with fewer rows is kept in memory beside its moments."""
 
 
 class Fitted(NamedTuple):
@@ -22,52 +37,171 @@ class Fitted(NamedTuple):
     settings: Settings
 
 
-def fit_series(
-    rng: np.random.Generator,
-    x: Float,
-    y: Float,
-    arff: ARFF,
-    *,
-    offset: Float,
-    unit: Float,
-    progress: Progress,
-    label: str = "training",
-) -> Fitted:
-    """Learn y ≈ g(x) as a Fourier series.
+@dataclass(frozen=True)
+class Scaling:
+    """From the user's points to scaled ones, u = (x − shift) / scale, and from targets to y − offset."""
 
-    Inputs are scaled to [0, 1] in each column, targets to (y − offset) / unit. A random share of the rows is held out
-    to judge networks. With more than `search_rows` rows the search sees a random subset of that size; the amplitudes
-    of the best frequencies are then solved again on all rows.
+    shift: Float
+    scale: Float
+    offset: Float
+
+    @classmethod
+    def of(cls, low: Float, high: Float, offset: Float) -> Scaling:
+        """Inputs between low and high go to [−½, ½]; a constant one goes to zero."""
+        scale = high - low
+        return cls(low + 0.5 * scale, np.where(scale > 0, scale, 1.0), offset)
+
+    def __call__(self, x: Float, y: Float) -> tuple[Float, Float]:
+        """Scaled points and targets."""
+        u = (x.T - self.shift[:, None]) / self.scale[:, None]
+        return u.T, (y.T - self.offset[:, None]).T
+
+
+class Sample:
+    """Rows to train and to validate on, read in one pass: as moments, or as arrays.
 
     Parameters
     ----------
     rng : Generator
-    x : array of shape (n, m)
-    y : array of shape (n, p)
-    arff : ARFF
-    offset, unit : arrays of shape (p,)
+        Gives the split its seed.
+    rows : Rows
+    settings : Settings
+    scaling : Scaling
     progress : Progress
     label : str
-        What progress and warnings call this training.
+        What progress calls the pass.
     """
-    n = len(x)
-    settings = arff.resolve(n)
-    shift = x.min(axis=0)
-    scale = np.ptp(x, axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
 
-    def equations(rows: Int | slice) -> DirectNormalEquations:
-        return DirectNormalEquations((x[rows] - shift) / scale, (y[rows] - offset) / unit)
+    def __init__(
+        self,
+        rng: np.random.Generator,
+        rows: Rows,
+        settings: Settings,
+        scaling: Scaling,
+        progress: Progress,
+        label: str,
+    ) -> None:
+        n_searched = min(settings.search_rows, rows.n_rows)
+        n_out = min(max(round(settings.validation_fraction * n_searched), 1), n_searched - 1)
+        self.rows, self.settings, self.scaling, self.progress, self.label = rows, settings, scaling, progress, label
+        self.split = Split(int(rng.integers(2**63)), rows.n_rows, n_searched, n_out)
+        self.sizes = {TRAIN: n_searched - n_out, VALIDATION: n_out}
+        self.gridded = settings.normal_equations == "gridded"
+        self.moments: dict[int, Moments] = {}
+        self.arrays: dict[int, tuple[Float, Float]] = {}
+        self.mean = self._read((FIRST_MOMENTS[rows.n_inputs],) * rows.n_inputs if self.gridded else None)
 
-    searched = rng.permutation(n)[: settings.search_rows]
-    n_out = min(max(round(settings.validation_fraction * len(searched)), 1), len(searched) - 1)
-    problem = Problem(train=equations(np.sort(searched[n_out:])), validation=equations(np.sort(searched[:n_out])))
+    def problem(self, unit: Float) -> Problem:
+        """What Algorithm 1 needs, for the targets divided by their unit."""
+        return Problem(*(self._equations(part, unit) for part in (TRAIN, VALIDATION)))
+
+    def solve_on_all(self, omega: Float, unit: Float) -> State:
+        """Amplitudes at the frequencies omega from all rows, searched or not, in one more pass."""
+        rows = self.rows
+        equations = DirectNormalEquations.over(
+            lambda: ((u, y / unit) for u, y in self._blocks()), rows.n_rows, rows.n_inputs, rows.n_outputs
+        )
+        return State(omega, equations.solve(omega, self.settings.ridge))
+
+    def require(self, Q: tuple[int, ...]) -> None:
+        """Make at least Q moments in each direction, in a new pass if there are fewer."""
+        have = self.moments[TRAIN].values.shape[1:]
+        if any(q > h for q, h in zip(Q, have, strict=True)):
+            self._read(tuple(h if q <= h else max(q, 2 * h) for q, h in zip(Q, have, strict=True)))
+
+    def part_blocks(self, part: int, unit: Float) -> Iterator[tuple[Float, Float]]:
+        """The scaled rows of one part."""
+        if part in self.arrays:
+            u, y = self.arrays[part]
+            yield u, y / unit
+            return
+        for i, (u, y) in enumerate(self._blocks()):
+            chosen = self.split.parts(i) == part
+            yield u[chosen], y[chosen] / unit
+
+    def _equations(self, part: int, unit: Float) -> NormalEquations:
+        if self.gridded:
+            return GriddedNormalEquations(SamplePart(self, part, unit), accuracy_for(self.settings.ridge))
+        u, y = self.arrays[part]
+        return DirectNormalEquations(u, y / unit)
+
+    def _blocks(self) -> Iterator[tuple[Float, Float]]:
+        done = 0
+        for x, y in self.rows.blocks():
+            yield self.scaling(x, y)
+            done += len(x)
+            self.progress.show(self.label, f"read {done:,} of {self.rows.n_rows:,} rows")
+
+    def _read(self, Q: tuple[int, ...] | None) -> Float:
+        """One pass: Q moments of the two parts, the rows of those that are kept, and the mean of all targets."""
+        pieces: dict[int, list[tuple[Float, Float]]] = {TRAIN: [], VALIDATION: []}
+        moments: dict[int, Moments] = {}
+        total = np.zeros(self.rows.n_outputs)
+        for i, (u, y) in enumerate(self._blocks()):
+            total += column_sum(y)
+            member = self.split.parts(i)
+            for part, found in pieces.items():
+                chosen = member == part
+                piece = u[chosen], y[chosen]
+                if Q is not None:
+                    more = moments_of(*piece, Q)
+                    moments[part] = moments[part].plus(more) if part in moments else more
+                if Q is None or self.sizes[part] <= KEPT_ROWS:
+                    found.append(piece)
+        self.moments = moments
+        self.arrays = {
+            part: (np.concatenate([u for u, _ in found]), np.concatenate([y for _, y in found]))
+            for part, found in pieces.items()
+            if found
+        }
+        return total / self.rows.n_rows + self.scaling.offset
+
+
+class SamplePart:
+    """One part of a sample, with its targets divided by their unit."""
+
+    def __init__(self, sample: Sample, part: int, unit: Float) -> None:
+        self.sample, self.part, self.unit = sample, part, unit
+        self.n_rows = sample.sizes[part]
+        self.n_inputs, self.n_outputs = sample.rows.n_inputs, sample.rows.n_outputs
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether `blocks` needs no pass over the data."""
+        return self.part in self.sample.arrays
+
+    def moments(self, Q: tuple[int, ...]) -> Moments:
+        """The moments of its rows, at least Q of them in each direction."""
+        self.sample.require(Q)
+        return self.sample.moments[self.part].scaled(self.unit)
+
+    def blocks(self) -> Iterator[tuple[Float, Float]]:
+        """Its rows."""
+        return self.sample.part_blocks(self.part, self.unit)
+
+
+def fit_series(rng: np.random.Generator, sample: Sample, unit: Float) -> Fitted:
+    """Learn y ≈ g(x) as a Fourier series.
+
+    Inputs are scaled to a length of one in each column, targets to (y − offset) / unit. A random share of the rows is
+    held out to judge networks. With more than `search_rows` rows the search sees a random subset of that size; the
+    amplitudes of the best frequencies are then solved again on all rows.
+
+    Parameters
+    ----------
+    rng : Generator
+    sample : Sample
+        The rows.
+    unit : array of shape (p,)
+        Of the targets.
+    """
+    settings, scaling, label = sample.settings, sample.scaling, sample.label
 
     def show(iteration: int, info: Info) -> None:
         error = f"validation error {info.validation_error:.4g}"
-        progress.show(label, f"iteration {iteration} of at most {settings.max_iterations}, {error}")
+        sample.progress.show(label, f"iteration {iteration} of at most {settings.max_iterations}, {error}")
 
-    best, history = train(rng, problem, settings, show)
+    best, history = train(rng, sample.problem(unit), settings, show)
     if history.stopped == "max_iterations":
         warnings.warn(
             f"{label} ended at max_iterations = {settings.max_iterations} before its validation error settled; "
@@ -75,7 +209,9 @@ def fit_series(
             ConvergenceWarning,
             stacklevel=3,
         )
-    if len(searched) < n:
-        best = State(best.omega, equations(slice(None)).solve(best.omega, settings.ridge))
-    series = FourierSeries(omega=best.omega, beta=best.beta * unit, shift=shift, scale=scale, offset=offset)
+    if settings.search_rows < sample.rows.n_rows:
+        best = sample.solve_on_all(best.omega, unit)
+    series = FourierSeries(
+        omega=best.omega, beta=best.beta * unit, shift=scaling.shift, scale=scaling.scale, offset=scaling.offset
+    )
     return Fitted(series, history, settings)

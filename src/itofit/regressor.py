@@ -11,7 +11,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from itofit._checks import Float
 from itofit._progress import Progress
 from itofit.arff import ARFF, Pairing
-from itofit.regression import fit_series
+from itofit.normal_equations import Form
+from itofit.regression import Sample, Scaling, fit_series
+from itofit.rows import ArrayRows
 
 
 class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -19,7 +21,8 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     Parameters
     ----------
-    n_features, ridge, delta, gamma, resample, pairing, min_iterations, max_iterations, validation_fraction, search_rows
+    n_features, ridge, delta, gamma, resample, pairing, min_iterations, max_iterations, validation_fraction, \
+    search_rows, normal_equations
         As in `itofit.ARFF`.
     random_state : int, RandomState or None
 
@@ -59,6 +62,7 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         max_iterations: int | None = None,
         validation_fraction: float = 0.1,
         search_rows: int | None = None,
+        normal_equations: Form | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_features = n_features
@@ -71,6 +75,7 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         self.max_iterations = max_iterations
         self.validation_fraction = validation_fraction
         self.search_rows = search_rows
+        self.normal_equations = normal_equations
         self.random_state = random_state
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> ARFFRegressor:
@@ -85,15 +90,10 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         parameters = self.get_params()
         seed = int(check_random_state(parameters.pop("random_state")).randint(np.iinfo(np.int32).max))
         with Progress(None) as bar:
-            self.series_, self.history_, self.settings_ = fit_series(
-                np.random.default_rng(seed),
-                points,
-                targets,
-                ARFF(**parameters),
-                offset=targets.mean(axis=0),
-                unit=np.where(spread > 0, spread, 1.0),
-                progress=bar,
-            )
+            random, settings = np.random.default_rng(seed), ARFF(**parameters).resolve(*points.shape)
+            scaling = Scaling.of(points.min(axis=0), points.max(axis=0), targets.mean(axis=0))
+            sample = Sample(random, ArrayRows(points, targets), settings, scaling, bar, "training")
+            self.series_, self.history_, self.settings_ = fit_series(random, sample, np.where(spread > 0, spread, 1.0))
         self.n_iter_ = self.history_.n_iterations
         return self
 

@@ -32,8 +32,9 @@ from itofit.arff import History, Pairing, Settings, Stop
 from itofit.covariance import Factor, Structure, entries, positive_definite, square_root, to_matrices
 from itofit.fourier import FourierSeries
 from itofit.likelihood import gaussian_nll
+from itofit.normal_equations import Form
 from itofit.simulation import Outside, euler_maruyama
-from itofit.transitions import Kind, Transitions, plural
+from itofit.transitions import BlockedTransitions, Kind, Transitions, plural
 
 BATCH_ROWS = 65_536
 
@@ -45,19 +46,8 @@ class DataSummary:
     n_transitions: int
     n_groups: int | None
     h_min: float
-    h_median: float
+    h_mean: float
     h_max: float
-
-    @classmethod
-    def of(cls, data: Transitions) -> DataSummary:
-        """The summary of some transitions."""
-        return cls(
-            n_transitions=len(data),
-            n_groups=None if data.groups is None else len(np.unique(data.groups)),
-            h_min=float(data.h.min()),
-            h_median=float(np.median(data.h)),
-            h_max=float(data.h.max()),
-        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -182,10 +172,10 @@ class LearnedSDE:
     # How good it is
 
     @overload
-    def nll(self, data: Transitions, pointwise: Literal[False] = False) -> float: ...
+    def nll(self, data: Transitions | BlockedTransitions, pointwise: Literal[False] = False) -> float: ...
     @overload
-    def nll(self, data: Transitions, pointwise: Literal[True]) -> Float: ...
-    def nll(self, data: Transitions, pointwise: bool = False) -> float | Float:
+    def nll(self, data: Transitions | BlockedTransitions, pointwise: Literal[True]) -> Float: ...
+    def nll(self, data: Transitions | BlockedTransitions, pointwise: bool = False) -> float | Float:
         """Mean Euler-Maruyama negative log-likelihood of transitions: smaller is better.
 
         Parameters
@@ -195,18 +185,22 @@ class LearnedSDE:
         pointwise : bool
             Return the value of each transition, shape (n,), instead of the mean: for paired comparisons.
         """
-        if not isinstance(data, Transitions):
+        if not isinstance(data, Transitions | BlockedTransitions):
             raise InputError(f"nll needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
         if (data.n_inputs, data.n_outputs) != (self.n_inputs, self.n_outputs):
             raise InputError(
                 f"the model has {plural(self.n_inputs, 'input')} and {plural(self.n_outputs, 'output')}, "
                 f"the data {data.n_inputs} and {data.n_outputs}"
             )
-        values = np.empty(len(data))
-        for rows in _batches(len(data)):
-            x = data.inputs[rows]
-            values[rows] = gaussian_nll(data.increments[rows], data.h[rows], self.drift(x), self.covariance(x))
-        return values if pointwise else float(values.mean())
+        values, total, n = [], 0.0, 0
+        for block in data.blocks():
+            for rows in _batches(len(block)):
+                x = block.inputs[rows]
+                nll = gaussian_nll(block.increments[rows], block.h[rows], self.drift(x), self.covariance(x))
+                total, n = total + float(nll.sum()), n + len(nll)
+                if pointwise:
+                    values.append(nll)
+        return np.concatenate(values) if pointwise else total / n
 
     def summary(self) -> str:
         """What was learned, from what and how, as a few lines of text."""
@@ -343,6 +337,7 @@ _PARTS = {
     "series": ("omega", "beta", "shift", "scale", "offset"),
     "history": ("validation_error", "acceptance", "seconds"),
 }
+_WORDS = {"pairing": get_args(Pairing), "normal_equations": get_args(Form)}
 _PLAIN = ("structure", "kind", "floor", "floored_share", "seed", "version")
 
 
@@ -408,8 +403,8 @@ def _check_records(sde: LearnedSDE) -> None:
             _check_array(f"{name}_history.{field}", getattr(history, field), (n,))
     for part in (sde.data, sde.drift_settings, sde.covariance_settings):
         for field, value in dataclasses.asdict(part).items():
-            if field == "pairing":
-                one_of(field, value, get_args(Pairing))
+            if field in _WORDS:
+                one_of(field, value, _WORDS[field])
             elif not isinstance(value, bool | None):
                 positive(field, value, zero=True)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from typing import Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +23,12 @@ from itofit._checks import (
     positive,
     same_rows,
 )
+from itofit.rows import PASS_ROWS, slices
+from itofit.trajectories import as_trajectories, moves, steps_of
 
 Kind = Literal["diffusion", "underdamped", "general"]
+Form = Literal["pairs", "increments", "underdamped", "trajectory"]
+Source: TypeAlias = Callable[[], Iterable[object]] | Iterable[object]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -84,9 +87,7 @@ class Transitions:
                 "kind='underdamped' needs a position and a velocity for each increment: "
                 f"expected {2 * d} inputs, got {m}"
             )
-        fields = {"inputs": x, "increments": dx, "h": _durations(h, len(x)), "groups": _labels(groups, x), "kind": kind}
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        self._set(inputs=x, increments=dx, h=_durations(h, len(x)), groups=_labels(groups, x), kind=kind)
 
     # Constructors
 
@@ -178,28 +179,105 @@ class Transitions:
         if (dt is None) == (times is None):
             given = "neither was given" if dt is None else "not both"
             raise InputError(f"give either dt, the time between observations, or times, one for each: {given}")
-        trajectories = _trajectories(paths)
-        durations = _steps(trajectories, dt, times)
+        trajectories = as_trajectories(paths)
+        durations = steps_of(trajectories, dt, times)
         shortest = 0.0 if min_h is None else positive("min_h", min_h)
         longest = np.inf if max_h is None else positive("max_h", max_h)
-        inputs, increments, h, groups = [], [], [], []
+        parts = []
         for label, (path, steps) in enumerate(zip(trajectories, durations, strict=True)):
-            seen = ~np.isnan(path.sum(axis=1))
-            kept = seen[:-1] & seen[1:] & (steps >= shortest) & (steps <= longest)
-            inputs.append(path[:-1][kept])
-            increments.append(np.diff(path, axis=0)[kept])
-            h.append(steps[kept])
-            groups.append(np.full(int(kept.sum()), label))
-        if not sum(len(part) for part in h):
+            inputs, increments, h = moves(path, steps, shortest, longest)
+            parts.append((inputs, increments, h, np.full(len(h), label)))
+        if not any(len(part[0]) for part in parts):
             raise InputError(
                 "the trajectories hold no transition: each has fewer than two consecutive observations "
                 f"(lengths {', '.join(str(len(path)) for path in trajectories[:5])}"
                 f"{', ...' if len(trajectories) > 5 else ''})"
                 + ("" if min_h is None and max_h is None else ", or none between min_h and max_h")
             )
-        return cls(
-            np.concatenate(inputs), np.concatenate(increments), np.concatenate(h), np.concatenate(groups), "diffusion"
+        inputs, increments, h, groups = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return cls(inputs, increments, h, groups, "diffusion")
+
+    @classmethod
+    def from_blocks(
+        cls,
+        source: Source,
+        form: Form = "pairs",
+        *,
+        h: float | None = None,
+        kind: Kind | None = None,
+    ) -> BlockedTransitions:
+        """Data larger than memory, read block by block as often as needed.
+
+        `fit` passes over such data four times, and with more than three inputs six times. It takes memory for a block,
+        not for the data, and learns the same as from the same rows in memory, however they are cut into blocks.
+
+        Parameters
+        ----------
+        source : callable, sequence or other re-iterable
+            What gives the blocks: a function without arguments that starts a new iteration over them, a list of
+            them, or any object that can be iterated over again and again. For `form="trajectory"` it may be the whole
+            trajectory, a memory-mapped array of shape (T, d).
+        form : {"pairs", "increments", "underdamped", "trajectory"}
+            What a block is. A tuple of arrays (x0, x1, h), (inputs, increments, h) or (x0, v0, x1, v1, h), each with
+            `groups` as a last element if known, or a dictionary of arrays with these names. For "trajectory" an
+            array of consecutive observations (T, d) or a tuple of them and their times, where each block goes on
+            where the last one ended. A block may also be a `Transitions`.
+        h : float, optional
+            The time each move took, for blocks that do not say.
+        kind : {"diffusion", "underdamped", "general"}, optional
+            As in `Transitions`, for `form="increments"`.
+
+        Examples
+        --------
+        >>> import numpy as np, itofit
+        >>> path = np.cumsum(np.random.default_rng(0).normal(size=(1000, 2)), axis=0)
+        >>> def blocks():
+        ...     for start in range(0, 999, 100):          # read from files here
+        ...         rows = path[start : start + 101]
+        ...         yield rows[:-1], rows[1:]
+        >>> data = itofit.Transitions.from_blocks(blocks, h=0.1)
+        >>> len(data)
+        999
+        >>> len(itofit.Transitions.from_blocks(path, "trajectory", h=0.1))
+        999
+        """
+        return BlockedTransitions(source, form, h, kind)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Transitions]) -> Transitions:
+        """Several sets of transitions as one; groups are kept if all of them have some.
+
+        Groups of different sets that have the same label count as one.
+        """
+        parts = list(parts)
+        if not parts or not all(isinstance(part, Transitions) for part in parts):
+            raise InputError("concatenate needs a list of Transitions, at least one")
+        forms = {(part.n_inputs, part.n_outputs, part.kind) for part in parts}
+        if len(forms) > 1:
+            raise InputError(f"all parts must have the same inputs, outputs and kind, got {sorted(forms)}")
+        if len(parts) == 1:
+            return parts[0]
+        grouped = all(part.groups is not None for part in parts)
+        return cls._trusted(
+            np.concatenate([part.inputs for part in parts]),
+            np.concatenate([part.increments for part in parts]),
+            np.concatenate([part.h for part in parts]),
+            np.concatenate([part.groups for part in parts]) if grouped else None,
+            parts[0].kind,
         )
+
+    @classmethod
+    def _trusted(
+        cls, inputs: Float, increments: Float, h: Float, groups: npt.NDArray[np.generic] | None, kind: Kind
+    ) -> Transitions:
+        """Transitions from arrays that were checked before."""
+        self = object.__new__(cls)
+        self._set(inputs=inputs, increments=increments, h=h, groups=groups, kind=kind)
+        return self
+
+    def _set(self, **fields: object) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     # What they are
 
@@ -236,6 +314,11 @@ class Transitions:
 
     # Parts of them
 
+    def blocks(self) -> Iterator[Transitions]:
+        """All transitions in order, in blocks of a fixed size."""
+        for rows in slices(len(self)):
+            yield self[rows]
+
     def __getitem__(self, rows: slice | npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Transitions:
         """Some of the transitions: a slice, a mask or an array of indices."""
         if isinstance(rows, list):
@@ -243,7 +326,10 @@ class Transitions:
         if not isinstance(rows, slice) and (not isinstance(rows, np.ndarray) or rows.ndim != 1):
             raise InputError(f"select transitions with a slice, a mask or an array of indices, got {rows!r}")
         groups = None if self.groups is None else self.groups[rows]
-        return Transitions(self.inputs[rows], self.increments[rows], self.h[rows], groups, self.kind)
+        chosen = self._trusted(self.inputs[rows], self.increments[rows], self.h[rows], groups, self.kind)
+        if not len(chosen):
+            raise InputError("there are no transitions left: none was selected")
+        return chosen
 
     def split(
         self, held_out: float = 0.1, *, by: Literal["rows", "groups"] = "rows", rng: RNG = None
@@ -289,6 +375,179 @@ class Transitions:
         return self[~out[unit]], self[out[unit]]
 
 
+class BlockedTransitions:
+    """Transitions that are read block by block, again for each pass; `Transitions.from_blocks` makes them.
+
+    Only their first block is read when they are made. Every pass checks that the source gives blocks of the same
+    lengths as before.
+    """
+
+    def __init__(self, source: Source, form: Form, h: float | None, kind: Kind | None) -> None:
+        self._form = form
+        self._start = _restartable(source, one_of("form", form, get_args(Form)))
+        self._h = None if h is None else positive("h", h)
+        self._declared_kind = kind
+        self._lengths: list[int] | None = None
+        first = next(self._converted(), None)
+        if first is None:
+            raise InputError("the source of blocks holds no transition")
+        self.n_inputs, self.n_outputs = first.n_inputs, first.n_outputs
+        self.kind: Kind = first.kind
+
+    def __len__(self) -> int:
+        """How many transitions there are; before the first whole pass, this makes one."""
+        if self._lengths is None:
+            for _ in self._checked():
+                pass
+        assert self._lengths is not None
+        return sum(self._lengths)
+
+    def __repr__(self) -> str:
+        read = "not read yet"
+        if self._lengths is not None:
+            read = f"{plural(sum(self._lengths), 'transition')} in {plural(len(self._lengths), 'block')}"
+        widths = f"{plural(self.n_inputs, 'input')}, {plural(self.n_outputs, 'output')}"
+        return f"BlockedTransitions({read}, {widths}, kind = {self.kind})"
+
+    def blocks(self) -> Iterator[Transitions]:
+        """All transitions in order, in blocks of a fixed size, whatever blocks the source gives."""
+        waiting: list[Transitions] = []
+        n_waiting = 0
+        for block in self._checked():
+            waiting.append(block)
+            n_waiting += len(block)
+            if n_waiting >= PASS_ROWS:
+                joined = Transitions.concatenate(waiting)
+                n_whole = n_waiting - n_waiting % PASS_ROWS
+                yield from joined[:n_whole].blocks()
+                n_waiting -= n_whole
+                waiting = [joined[n_whole:]] if n_waiting else []
+        if waiting:
+            yield Transitions.concatenate(waiting)
+
+    def _checked(self) -> Iterator[Transitions]:
+        """The source's blocks, with an error if they differ in form, or in length from those of an earlier pass."""
+        lengths: list[int] = []
+        for i, block in enumerate(self._converted()):
+            if (block.n_inputs, block.n_outputs, block.kind) != (self.n_inputs, self.n_outputs, self.kind):
+                raise InputError(
+                    f"block {i} of the source has {plural(block.n_inputs, 'input')} and "
+                    f"{plural(block.n_outputs, 'output')}, kind {block.kind}; the first has {self.n_inputs} and "
+                    f"{self.n_outputs}, kind {self.kind}"
+                )
+            if self._lengths is not None and (i >= len(self._lengths) or len(block) != self._lengths[i]):
+                before = f"had {self._lengths[i]}" if i < len(self._lengths) else "did not exist"
+                raise InputError(
+                    f"block {i} of the source has {plural(len(block), 'transition')} and {before} in an earlier pass: "
+                    "the source must give the same blocks each time it is read"
+                )
+            lengths.append(len(block))
+            yield block
+        if self._lengths is not None and len(lengths) < len(self._lengths):
+            raise InputError(
+                f"block {len(lengths)} of the source is missing: it gave {plural(len(self._lengths), 'block')} in an "
+                "earlier pass; if it is a function, it must start a new iteration each time it is called"
+            )
+        self._lengths = lengths
+
+    def _converted(self) -> Iterator[Transitions]:
+        """The source's blocks as Transitions, with an error that names the block if one cannot be."""
+        last: tuple[Float, Float | None] | None = None
+        for i, block in enumerate(self._start()):
+            try:
+                if self._form == "trajectory" and not isinstance(block, Transitions):
+                    found, last = self._piece(block, last)
+                else:
+                    found = self._transitions(block)
+            except InputError as error:
+                raise InputError(f"block {i} of the source: {error}") from None
+            if found is not None:
+                yield found
+
+    def _transitions(self, block: object) -> Transitions:
+        if isinstance(block, Transitions):
+            return block
+        make, names = _FORMS[self._form]
+        if isinstance(block, Mapping):
+            arguments = dict(block)
+        elif isinstance(block, tuple | list) and len(block) <= len(names):
+            arguments = dict(zip(names, block, strict=False))
+        else:
+            got = f"{len(block)} elements" if isinstance(block, tuple | list) else type(block).__name__
+            raise InputError(f"must be a tuple ({', '.join(names[:-1])}), a dictionary or Transitions, got {got}")
+        if self._h is not None:
+            arguments.setdefault("h", self._h)
+        if missing := [name for name in names[:-1] if name not in arguments]:
+            raise InputError(
+                f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+                + ("; give it in each block, or to from_blocks as h=" if missing == ["h"] else "")
+            )
+        if unknown := [str(name) for name in arguments if name not in names]:
+            raise InputError(f"has {', '.join(unknown)}, which is none of {', '.join(names)}")
+        if len(np.atleast_1d(np.asarray(arguments[names[0]]))) == 0:
+            raise InputError("is empty; leave such blocks out")
+        if self._form == "increments":
+            arguments["kind"] = self._declared_kind
+        return make(**arguments)
+
+    def _piece(
+        self, block: object, last: tuple[Float, Float | None] | None
+    ) -> tuple[Transitions | None, tuple[Float, Float | None]]:
+        """The moves in a piece of a trajectory and into it, if there are any, and its last observation."""
+        path: Any
+        path, times = block if isinstance(block, tuple) and len(block) == 2 else (block, None)
+        rows = columns("the trajectory", path, allow_nan=True)
+        if not len(rows):
+            raise InputError("is empty; leave such blocks out")
+        if (times is None) == (self._h is None):
+            raise InputError("the time between observations must be given, either as h= or in tuples (path, times)")
+        clock = None if times is None else float_array("times", times)
+        if clock is not None and clock.shape != (len(rows),):
+            raise InputError(f"times must have one entry for each of {len(rows)} observations, got {clock.shape}")
+        ends = rows[-1:], None if clock is None else clock[-1:]
+        if last is not None:
+            if last[0].shape[1] != rows.shape[1]:
+                raise InputError(f"has {plural(rows.shape[1], 'column')}, the block before it has {last[0].shape[1]}")
+            rows = np.concatenate([last[0], rows])
+            clock = None if clock is None or last[1] is None else np.concatenate([last[1], clock])
+        (steps,) = steps_of([rows], self._h, clock)
+        inputs, increments, h = moves(rows, steps)
+        if not len(h):
+            return None, ends
+        return Transitions._trusted(inputs, increments, h, None, "diffusion"), ends
+
+
+_FORMS: dict[str, tuple[Callable[..., Transitions], tuple[str, ...]]] = {
+    "pairs": (Transitions.from_pairs, ("x0", "x1", "h", "groups")),
+    "increments": (Transitions, ("inputs", "increments", "h", "groups")),
+    "underdamped": (Transitions.from_underdamped, ("x0", "v0", "x1", "v1", "h", "groups")),
+}
+
+
+def _restartable(source: Source, form: str) -> Callable[[], Iterator[object]]:
+    """A function that starts a new iteration over the blocks."""
+    if isinstance(source, np.ndarray):
+        if form != "trajectory":
+            raise InputError(
+                "an array can be read in blocks as form='trajectory' alone; for other forms give a function that "
+                "yields tuples of slices of your arrays"
+            )
+        path = source
+        return lambda: (path[rows] for rows in slices(len(path)))
+    if isinstance(source, Iterator):
+        raise InputError(
+            f"source is a {type(source).__name__}, which can be read once: give a function that starts a new one, or a "
+            "list of blocks"
+        )
+    if callable(source):
+        function = source
+        return lambda: iter(function())
+    if isinstance(source, Iterable) and not isinstance(source, str | bytes | Mapping | Transitions):
+        blocks = source
+        return lambda: iter(blocks)
+    raise InputError(f"source must be a function or a sequence that gives blocks, got {type(source).__name__}")
+
+
 def plural(n: int, word: str) -> str:
     """A number and what it counts, in words."""
     return f"{n} {word}" if n == 1 else f"{n} {word}s"
@@ -321,71 +580,3 @@ def _labels(groups: npt.ArrayLike | None, inputs: Float) -> npt.NDArray[np.gener
         )
     same_rows("groups", labels, "inputs", inputs)
     return labels
-
-
-def _trajectories(paths: npt.ArrayLike | Sequence[npt.ArrayLike]) -> list[Float]:
-    """Trajectories as a list of arrays of shape (T, d)."""
-    if isinstance(paths, np.ndarray) and paths.dtype.kind == "O":
-        raise InputError("paths must be numbers, got dtype object; give trajectories of different lengths as a list")
-    if isinstance(paths, list | tuple) and _holds_arrays(paths):
-        lengths = {len(path) if isinstance(path, list | tuple) else None for path in paths}
-        if None not in lengths and len(lengths) == 1 and len(paths) > len(paths[0]):
-            raise InputError(
-                f"paths is a list of {len(paths)} lists of {len(paths[0])}: "
-                "for one trajectory give np.array(paths), for several a list of arrays"
-            )
-        found = [columns(f"paths[{i}]", path, allow_nan=True) for i, path in enumerate(paths)]
-    else:
-        array = float_array("paths", paths, allow_nan=True)  # type: ignore[arg-type]
-        if array.ndim == 3:
-            found = [columns(f"paths[{i}]", path, allow_nan=True) for i, path in enumerate(array)]
-        else:
-            found = [columns("paths", array, allow_nan=True)]
-    if not found:
-        raise InputError("paths holds no trajectory")
-    widths = {path.shape[1] for path in found}
-    if len(widths) > 1:
-        raise InputError(f"all trajectories must have the same number of columns, got {sorted(widths)}")
-    return found
-
-
-def _holds_arrays(values: Sequence[object]) -> bool:
-    """Whether a list is one of arrays (or lists), and not of numbers."""
-    return len(values) > 0 and (isinstance(values[0], list | tuple) or np.ndim(values[0]) > 0)  # type: ignore[arg-type]
-
-
-def _steps(paths: list[Float], dt: float | None, times: npt.ArrayLike | Sequence[npt.ArrayLike] | None) -> list[Float]:
-    """The time from each observation to the next, for each trajectory."""
-    if dt is not None:
-        step = positive("dt", dt)
-        return [np.full(max(len(path) - 1, 0), step) for path in paths]
-    if isinstance(times, np.ndarray) and times.ndim == 2:
-        times = list(times)
-    if isinstance(times, list | tuple) and _holds_arrays(times):
-        if len(times) != len(paths):
-            raise InputError(f"times must have one array for each trajectory: expected {len(paths)}, got {len(times)}")
-        clocks = [_clock(f"times[{i}]", clock, path) for i, (clock, path) in enumerate(zip(times, paths, strict=True))]
-    else:
-        clocks = [_clock("times", times, path) for path in paths]  # type: ignore[arg-type]
-    return [np.diff(clock) for clock in clocks]
-
-
-def _clock(name: str, times: npt.ArrayLike | None, path: Float) -> Float:
-    array = plain_array(name, times)  # type: ignore[arg-type]
-    first = array.flat[0] if array.size and array.dtype.kind == "O" else None
-    if array.dtype.kind in "mM" or isinstance(first, date | timedelta):
-        raise InputError(
-            f"{name} must be numbers, got dates; take t = np.asarray({name}, dtype='datetime64[us]'), then "
-            "(t - t[0]) / np.timedelta64(1, 's')"
-        )
-    clock = float_array(name, array)
-    if clock.shape != (len(path),):
-        raise InputError(f"{name} must have one time for each observation: expected ({len(path)},), got {clock.shape}")
-    backward = np.flatnonzero(np.diff(clock) <= 0)
-    if len(backward):
-        i = int(backward[0])
-        raise InputError(
-            f"{name} must be increasing: {name}[{i}] = {clock[i]:g} is followed by {clock[i + 1]:g}; "
-            "sort the rows, drop repeated times, and give several trajectories as a list"
-        )
-    return clock

@@ -9,9 +9,24 @@ from __future__ import annotations
 from typing import Protocol
 
 from itofit._checks import Complex, Float
+from itofit.normal_equations.choice import Form, accuracy_for, cheaper_form
 from itofit.normal_equations.direct import DirectNormalEquations
+from itofit.normal_equations.gridded import MOST_INPUTS, ArrayPart, GriddedNormalEquations, Part
+from itofit.normal_equations.moments import Moments, moments_of
 
-__all__ = ["DirectNormalEquations", "NormalEquations"]
+__all__ = [
+    "MOST_INPUTS",
+    "ArrayPart",
+    "DirectNormalEquations",
+    "Form",
+    "GriddedNormalEquations",
+    "Moments",
+    "NormalEquations",
+    "Part",
+    "accuracy_for",
+    "cheaper_form",
+    "moments_of",
+]
 
 
 class NormalEquations(Protocol):

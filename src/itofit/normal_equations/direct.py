@@ -12,12 +12,19 @@ blocks and a few Gram matrices, whatever N is.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeAlias
+
 import numpy as np
 import scipy.linalg
 
 from itofit._blocks import map_chunks, one_blas_thread
 from itofit._checks import Complex, Float
 from itofit.fourier import feature_blocks, real_amplitudes
+
+Blocks: TypeAlias = Callable[[], Iterable[tuple[Float, Float]]]
+"""A function that starts a pass over rows, in blocks of u (n, m) and y (n, p)."""
 
 
 class DirectNormalEquations:
@@ -32,29 +39,26 @@ class DirectNormalEquations:
     """
 
     def __init__(self, u: Float, y: Float) -> None:
-        self.u = u
-        self.y = y
+        self.blocks: Blocks = lambda: ((u, y),)
         self.n_rows, self.n_inputs = u.shape
         self.n_outputs = y.shape[1]
+
+    @classmethod
+    def over(cls, blocks: Blocks, n_rows: int, n_inputs: int, n_outputs: int) -> DirectNormalEquations:
+        """The same for rows that come in blocks of u and y: each question passes over all of them."""
+        equations = cls(np.empty((n_rows, 0)), np.empty((n_rows, 0)))
+        equations.blocks = blocks
+        equations.n_inputs, equations.n_outputs = n_inputs, n_outputs
+        return equations
 
     def gram(self, omega: Float) -> tuple[Complex, Complex]:
         """SᴴS of shape (K, K) and Sᴴy of shape (K, p)."""
         K = len(omega)
-
-        def sums(chunk: slice) -> tuple[Float, Float]:
-            gram = np.zeros((2 * K, 2 * K))
-            product = np.empty_like(gram)
-            right = np.zeros((2 * K, self.n_outputs))
-            for block, CD in feature_blocks(omega, self.u, chunk):
-                gram += np.matmul(CD, CD.T, out=product)  # NumPy's syrk; SciPy's would hold the other threads up
-                right += CD @ self.y[block]
-            return gram, right
-
-        parts = map_chunks(sums, self.n_rows, result_bytes=2 * 8 * (2 * K) ** 2)
-        G, b = parts[0]
-        for gram, right in parts[1:]:
-            G += gram
-            b += right
+        G, b = np.zeros((2 * K, 2 * K)), np.zeros((2 * K, self.n_outputs))
+        for u, y in self.blocks():
+            for gram, right in map_chunks(partial(_sums, omega, u, y), len(u), result_bytes=2 * 8 * (2 * K) ** 2):
+                G += gram
+                b += right
         return G[:K, :K] + G[K:, K:] + 1j * (G[:K, K:] - G[K:, :K]), b[:K] - 1j * b[K:]
 
     def solve(self, omega: Float, ridge: float) -> Complex:
@@ -65,43 +69,55 @@ class DirectNormalEquations:
     def mse(self, omega: Float, beta: Complex) -> float:
         """Mean over points and outputs of |y − Re(S β̂)|²."""
         B = real_amplitudes(beta).T
-
-        def squares(chunk: slice) -> float:
-            total = 0.0
-            for block, CD in feature_blocks(omega, self.u, chunk):
-                residual = self.y[block].T - B @ CD
-                total += float(np.vdot(residual, residual))
-            return total
-
-        return sum(map_chunks(squares, self.n_rows)) / self.y.size
+        total = 0.0
+        for u, y in self.blocks():
+            total += sum(map_chunks(partial(_squares, omega, B, u, y), len(u)))
+        return total / (self.n_rows * self.n_outputs)
 
 
-def solve_ridge(gram: Complex, right: Complex, shift: float) -> Complex:
-    """Solve (gram + shift·I) β = right for a Hermitian positive semidefinite gram.
+def _sums(omega: Float, u: Float, y: Float, rows: slice) -> tuple[Float, Float]:
+    """[C D]ᵀ[C D] and [C D]ᵀy over some rows."""
+    gram = np.zeros((2 * len(omega), 2 * len(omega)))
+    product = np.empty_like(gram)
+    right = np.zeros((2 * len(omega), y.shape[1]))
+    for block, CD in feature_blocks(omega, u, rows):
+        gram += np.matmul(CD, CD.T, out=product)  # NumPy's syrk; SciPy's would hold the other threads up
+        right += CD @ y[block]
+    return gram, right
+
+
+def _squares(omega: Float, B: Float, u: Float, y: Float, rows: slice) -> float:
+    """Σ |y − [C D] B|² over some rows."""
+    total = 0.0
+    for block, CD in feature_blocks(omega, u, rows):
+        residual = y[block].T - B @ CD
+        total += float(np.vdot(residual, residual))
+    return total
+
+
+def solve_ridge(gram: Complex, right: Complex, shift: float, noise: float = np.finfo(float).eps) -> Complex:
+    """Solve (gram + shift·I) β = right for a Hermitian positive semidefinite gram, given by its lower triangle.
 
     By Cholesky. Where rounding leaves the shifted matrix indefinite (frequencies that coincide, with a ridge of zero
     or near the rounding error of gram), by its eigenvectors instead: directions whose eigenvalue is below K·ε times
-    the largest carry no information and are left out, which is the limit of the ridge solution for shift → 0.
+    the largest carry no information and are left out, which is the limit of the ridge solution for shift → 0. `noise`
+    is ε, the relative error of gram.
     """
     K = len(gram)
     with one_blas_thread:
-        shifted = gram.copy()
-        shifted.flat[:: K + 1] += shift
-        try:
-            factor = scipy.linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-            beta = scipy.linalg.cho_solve(factor, right, check_finite=False)
-            if np.isfinite(beta).all() and _well_conditioned(factor[0]):
-                return np.asarray(beta)
-        except np.linalg.LinAlgError:
-            pass
-        values, vectors = scipy.linalg.eigh(gram, check_finite=False)
+        shifted = gram.copy(order="F")
+        shifted[np.diag_indices(K)] += shift
+        factor, beta, failed = scipy.linalg.lapack.zposv(shifted, right, lower=1, overwrite_a=1)
+        if not failed and np.isfinite(beta).all() and _well_conditioned(factor, noise):
+            return np.asarray(beta)
+        values, vectors = scipy.linalg.eigh(gram, lower=True, check_finite=False)
         values = values + shift
-        kept = values > K * np.finfo(float).eps * max(values[-1], 0.0)
+        kept = values > K * noise * max(values[-1], 0.0)
         V = vectors[:, kept]
         return np.asarray(V @ ((V.conj().T @ right) / values[kept, None]))
 
 
-def _well_conditioned(factor: Complex) -> bool:
+def _well_conditioned(factor: Complex, noise: float) -> bool:
     """Whether the pivots of a Cholesky factor stand clear of rounding: a singular matrix may factor by luck."""
     pivots = np.diagonal(factor).real
-    return bool(pivots.min() ** 2 > len(pivots) * np.finfo(float).eps * pivots.max() ** 2)
+    return bool(pivots.min() ** 2 > len(pivots) * noise * pivots.max() ** 2)

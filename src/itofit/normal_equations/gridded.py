@@ -1,0 +1,141 @@
+"""Normal equations from moments of the data: up to three inputs, at a cost that is free of N.
+
+Everything Algorithm 1 asks of the data is a value of
+
+    φ(ω) = Σ_n exp(iω·u_n),   (SᴴS)[k, l] = φ(ω_l − ω_k),        ψ(ω) = Σ_n y_n exp(iω·u_n),   (Sᴴy)[k] = ψ(−ω_k),
+
+or a sum over the data of the square of a network, whose frequencies are sums and differences of two of the ω_k. With
+the inputs in a box of side one and all |ω_k| ≤ Ω these sums depend on the data through few Chebyshev moments, about Ω
+in each direction. The moments are made in one pass and add up over blocks of data. What an iteration then costs does
+not depend on N, in either of two forms: `PolynomialSums` for small Ω, `TableSums` for large.
+
+A frequency that leaves the box enlarges it. The sums are set up again from the moments, and the moments themselves,
+in a new pass over the data, only when there are too few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from itofit._checks import Complex, Float
+from itofit.chebyshev import n_terms
+from itofit.normal_equations.direct import DirectNormalEquations, solve_ridge
+from itofit.normal_equations.moments import Moments, moments_of
+from itofit.normal_equations.polynomials import PolynomialSums, degrees
+from itofit.normal_equations.tables import TableSums
+
+MOST_INPUTS = 3
+ACCURACY = 1e-10
+"""Default for the largest error of φ and ψ, relative to Σ|y|."""
+MOST_MOMENTS = {1: 65_536, 2: 512, 3: 96}
+"""In each direction, by number of inputs; a larger box would cost more than direct sums."""
+MARGIN = 1.5
+"""How much larger than its largest frequency a box is made, so that it need not grow at each step."""
+MOST_POLYNOMIALS = 700
+INTERPOLATION = {1: 4e-8, 2: 1e-7, 3: 5e-7}
+"""Seconds to interpolate at one frequency, by number of inputs."""
+PRODUCT = 5e-11
+"""Seconds of one multiplication and addition in a matrix product."""
+
+
+class Part(Protocol):
+    """A set of scaled rows, in memory or not: points in [−½, ½]^D and targets."""
+
+    n_rows: int
+    n_inputs: int
+    n_outputs: int
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether `blocks` needs no pass over data elsewhere."""
+        ...
+
+    def moments(self, Q: tuple[int, ...]) -> Moments:
+        """The moments of the rows, at least Q of them in each direction."""
+        ...
+
+    def blocks(self) -> Iterator[tuple[Float, Float]]:
+        """The rows themselves, in blocks of u (n, D) and y (n, p)."""
+        ...
+
+
+class ArrayPart:
+    """Rows in memory: u of shape (N, D) in [−½, ½]^D, y of shape (N, p)."""
+
+    def __init__(self, u: Float, y: Float) -> None:
+        self.u = u
+        self.y = y
+        self.n_rows, self.n_inputs = u.shape
+        self.n_outputs = y.shape[1]
+        self.in_memory = True
+
+    def moments(self, Q: tuple[int, ...]) -> Moments:
+        """The moments of the rows."""
+        return moments_of(self.u, self.y, Q)
+
+    def blocks(self) -> Iterator[tuple[Float, Float]]:
+        """All rows at once."""
+        yield self.u, self.y
+
+
+class GriddedNormalEquations:
+    """The normal equations of a set of rows, up to three inputs, from their moments.
+
+    Parameters
+    ----------
+    part : Part
+        The rows; `ArrayPart(u, y)` for arrays.
+    accuracy : float
+        Largest error of φ and ψ relative to Σ|y|, between 1e-13 and 1e-3.
+    """
+
+    def __init__(self, part: Part, accuracy: float = ACCURACY) -> None:
+        self.part = part
+        self.accuracy = accuracy
+        self.n_rows, self.n_inputs, self.n_outputs = part.n_rows, part.n_inputs, part.n_outputs
+        self.box = np.full(part.n_inputs, -1.0)
+        self.sums: PolynomialSums | TableSums | None = None
+
+    def gram(self, omega: Float) -> tuple[Complex, Complex]:
+        """The lower triangle of SᴴS of shape (K, K), and Sᴴy of shape (K, p)."""
+        sums = self._sums_for(omega)
+        return self._direct().gram(omega) if sums is None else sums.gram(omega)
+
+    def solve(self, omega: Float, ridge: float) -> Complex:
+        """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
+        gram, right = self.gram(omega)
+        return solve_ridge(gram, right, ridge * self.n_rows, noise=self.accuracy)
+
+    def mse(self, omega: Float, beta: Complex) -> float:
+        """Mean over points and outputs of |y − Re(S β̂)|²."""
+        sums = self._sums_for(omega)
+        if sums is None or (self.part.in_memory and self.n_rows < sums.n_points):
+            return self._direct().mse(omega, beta)
+        return sums.squared_error(omega, beta) / (self.n_rows * self.n_outputs)
+
+    def _sums_for(self, omega: Float) -> PolynomialSums | TableSums | None:
+        """Sums that serve these frequencies, made anew if they left the box; None if it would be too large."""
+        reach = np.abs(omega).max(axis=0)
+        if not (reach <= self.box).all():
+            box = np.maximum(self.box, MARGIN * reach)
+            tolerance = 0.1 * self.accuracy
+            if max(n_terms(side, tolerance) for side in box) > MOST_MOMENTS[self.n_inputs]:
+                return None
+            self.box, self.sums = box, self._sums_in(box, len(omega))
+        return self.sums
+
+    def _sums_in(self, box: Float, K: int) -> PolynomialSums | TableSums:
+        """The cheaper form for K features in a box."""
+        tolerance = 0.1 * self.accuracy
+        a, importance = degrees(box, tolerance)
+        R, r = len(a), int((importance >= np.sqrt(tolerance)).sum())
+        if R <= MOST_POLYNOMIALS and PRODUCT * r * (K * R + 2 * K**2) < INTERPOLATION[self.n_inputs] * K**2 / 2:
+            return PolynomialSums(self.part.moments(tuple(2 * a.max(axis=0) + 1)), a, r)
+        Q = tuple(n_terms(side, tolerance) for side in box)
+        return TableSums(self.part.moments(Q), Q, box, self.accuracy)
+
+    def _direct(self) -> DirectNormalEquations:
+        return DirectNormalEquations.over(self.part.blocks, self.n_rows, self.n_inputs, self.n_outputs)

@@ -1,0 +1,100 @@
+"""Rows of points and targets, in memory or not, and which of them training may see.
+
+All passes over data go through blocks of a fixed number of rows, whatever blocks the data came in. So nothing that is
+learned depends on how the data were cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import Float
+
+PASS_ROWS = 262_144
+"""Rows of a block: enough for all cores, few enough for any memory."""
+LEFT_OUT, TRAIN, VALIDATION = 0, 1, 2
+
+
+class Rows(Protocol):
+    """Points x (n, m) with targets y (n, p) that can be passed over again and again."""
+
+    n_rows: int
+    n_inputs: int
+    n_outputs: int
+
+    def blocks(self) -> Iterator[tuple[Float, Float]]:
+        """All rows in order, as blocks of PASS_ROWS, the last one shorter."""
+        ...
+
+
+class ArrayRows:
+    """Rows in memory."""
+
+    def __init__(self, x: Float, y: Float) -> None:
+        self.x, self.y = x, y
+        self.n_rows, self.n_inputs = x.shape
+        self.n_outputs = y.shape[1]
+
+    def blocks(self) -> Iterator[tuple[Float, Float]]:
+        """All rows in order."""
+        for rows in slices(self.n_rows):
+            yield self.x[rows], self.y[rows]
+
+
+def column_range(x: Float) -> tuple[Float, Float]:
+    """Smallest and largest value of each column, far faster than NumPy's minimum over the rows of a narrow array."""
+    return np.array([column.min() for column in x.T]), np.array([column.max() for column in x.T])
+
+
+def column_sum(x: Float) -> Float:
+    """The sum of each column, for narrow arrays."""
+    return np.array([column.sum() for column in x.T])
+
+
+def slices(n_rows: int) -> Iterator[slice]:
+    """The blocks of n_rows rows."""
+    for start in range(0, n_rows, PASS_ROWS):
+        yield slice(start, min(start + PASS_ROWS, n_rows))
+
+
+class Split:
+    """A random part of the rows to train on and one to validate on.
+
+    Both are spread evenly over the blocks and drawn at random within each, from the seed and the block's number. So
+    the part of a row is a function of the seed, its index and the number of rows.
+
+    Parameters
+    ----------
+    seed : int
+    n_rows : int
+    n_searched : int
+        Rows in the two parts together; at least 2.
+    n_held_out : int
+        Rows of the second.
+    """
+
+    def __init__(self, seed: int, n_rows: int, n_searched: int, n_held_out: int) -> None:
+        self.seed = seed
+        self.n_rows = n_rows
+        self.n_searched = n_searched
+        self.n_held_out = n_held_out
+
+    def parts(self, block: int) -> npt.NDArray[np.uint8]:
+        """LEFT_OUT, TRAIN or VALIDATION for each row of a block."""
+        start = block * PASS_ROWS
+        stop = min(start + PASS_ROWS, self.n_rows)
+        order = np.random.default_rng([self.seed, block]).permutation(stop - start)
+        n_searched, n_out = (_share(total, start, stop, self.n_rows) for total in (self.n_searched, self.n_held_out))
+        part = np.full(stop - start, LEFT_OUT, dtype=np.uint8)
+        part[order[:n_searched]] = TRAIN
+        part[order[:n_out]] = VALIDATION
+        return part
+
+
+def _share(total: int, start: int, stop: int, n_rows: int) -> int:
+    """How many of a total, spread evenly over n_rows rows, belong to the rows from start to stop."""
+    return total * stop // n_rows - total * start // n_rows
