@@ -116,9 +116,10 @@ def algorithm_2(rng, inputs, increments, h, *, full, validation_fraction, **para
     low, span = inputs.min(axis=0), inputs.max(axis=0) - inputs.min(axis=0)
 
     def learn(targets, offset, unit):
-        order = np.random.default_rng([int(rng.integers(2**63)), 0]).permutation(len(inputs))
+        split = np.random.default_rng([int(rng.integers(2**63)), 0])
         n_out = round(validation_fraction * len(inputs))
-        held_out, kept = sorted(order[:n_out]), sorted(order[n_out:])
+        held_out = sorted(split.choice(len(inputs), n_out, replace=False, shuffle=False))
+        kept = [n for n in range(len(inputs)) if n not in held_out]
         u, z = (inputs - low) / span, (targets - offset) / unit
         omega, beta, _ = algorithm_1(rng, (u[kept], z[kept]), (u[held_out], z[held_out]), **parameters)
         return lambda points: offset + unit * predict(omega, beta, (points - low) / span)

@@ -201,7 +201,7 @@ def test_a_clock_among_the_variables_is_named():
         itofit.fit(Transitions.from_trajectories(track, dt=0.01))
 
 
-@pytest.mark.filterwarnings("ignore:the drift that was learned:itofit.DataWarning")
+@pytest.mark.filterwarnings("ignore:the (drift that was learned|learned covariance):itofit.DataWarning")
 def test_steps_much_shorter_than_the_rest_are_a_warning():
     data = walk(n=400)
     h = data.h.copy()

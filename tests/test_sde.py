@@ -182,13 +182,17 @@ def test_texts_name_what_matters():
         assert word in sde.summary()
 
 
-def test_progress_is_written_when_asked_and_cleared(capsys):
+def test_progress_is_written_when_asked_and_cleared(capsys, monkeypatch):
+    monkeypatch.setattr("itofit._progress.PAUSE", 0.0)
     sde, data = fitted()
     sde.simulate([0.0, 0.0], 0.01, 3, rng=0, progress=True)
     itofit.fit(data, drift=FEW, covariance=FEW, rng=0, progress=True)
     shown = capsys.readouterr().err
     assert "simulating: step 1 of 3" in shown
+    assert "reading: 400 transitions" in shown
+    assert "drift: read 400 of 400 rows" in shown
     assert "drift: iteration 1 of at most 12, validation error" in shown
+    assert "covariance: read 400 of 400 rows" in shown
     assert "covariance: iteration 1 of at most 12" in shown
     assert shown.endswith("\r")
     itofit.fit(data, drift=FEW, covariance=FEW, rng=0)

@@ -36,16 +36,23 @@ def _pool(process: int, n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, thread_name_prefix="itofit")
 
 
+def _allowed_by_blas() -> int:
+    found = [library.num_threads for library in _controller().lib_controllers if library.user_api == "blas"]
+    return min(found, default=os.cpu_count() or 1)
+
+
 class _OneBlasThread:
     """A context that may be entered again, also by other threads: the first sets the limit, the last lifts it."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.depth = 0
+        self.allowed = 1  # what BLAS might use before the first entered
 
     def __enter__(self) -> None:
         with self.lock:
             if self.depth == 0:
+                self.allowed = _allowed_by_blas()
                 self.limiter = _controller().limit(limits=1, user_api="blas")
             self.depth += 1
 
@@ -73,16 +80,17 @@ if hasattr(os, "register_at_fork"):
 def n_threads() -> int:
     """How many threads to use: the cores of this process, or fewer if the user has limited BLAS to fewer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    allowed = [library.num_threads for library in _controller().lib_controllers if library.user_api == "blas"]
-    return min([cores, *allowed])
+    return min(cores, one_blas_thread.allowed if one_blas_thread.depth else _allowed_by_blas())
 
 
-def map_chunks(work: Callable[[slice], T], n_rows: int, result_bytes: int = 1) -> list[T]:
+def map_chunks(
+    work: Callable[[slice], T], n_rows: int, result_bytes: int = 1, most_chunks: int = MAX_CHUNKS
+) -> list[T]:
     """`work` on each chunk of `n_rows` rows, in parallel; the results in the order of the rows.
 
     The number of chunks depends on `n_rows` and on the size of one result alone, which bounds the memory of all.
     """
-    n_chunks = max(1, min(MAX_CHUNKS, n_rows // CHUNK_ROWS, RESULT_BYTES // result_bytes))
+    n_chunks = max(1, min(most_chunks, n_rows // CHUNK_ROWS, RESULT_BYTES // result_bytes))
     chunks = [slice(a, b) for a, b in pairwise(n_rows * i // n_chunks for i in range(n_chunks + 1))]
     threads = min(n_threads(), n_chunks) if n_chunks > 1 else 1
     with one_blas_thread:

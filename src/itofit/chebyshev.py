@@ -174,13 +174,13 @@ def _factored_moments(t: Float, strengths: Float, Q: int) -> Float:
         steps = polynomials(t[rows], q + 1)
         giants = polynomials(steps[q], J)  # T_j(T_q(t)) = T_{jq}(t)
         P += (strengths[:, None, rows] * giants).reshape(columns * J, -1) @ steps[:q].T
-    P = P.reshape(columns, J, q)
+    sums = P.reshape(columns, J, q)
     found = np.empty((columns, J * q))
-    found[:, :q] = P[:, 0]
+    found[:, :q] = sums[:, 0]
     for j in range(1, J):
         place = j * q
-        found[:, place] = P[:, j, 0]
-        found[:, place + 1 : place + q] = 2 * P[:, j, 1:] - found[:, place - 1 : place - q : -1]
+        found[:, place] = sums[:, j, 0]
+        found[:, place + 1 : place + q] = 2 * sums[:, j, 1:] - found[:, place - 1 : place - q : -1]
     return found[:, :Q]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +24,12 @@ from itofit.normal_equations import (
 )
 from itofit.rows import TRAIN, VALIDATION, Rows, Split, column_sum
 
-FIRST_MOMENTS = {1: 128, 2: 48, 3: 24}
-"""Moments made in the first pass, in each direction, by number of inputs; more if a frequency needs them."""
+FIRST_MOMENTS = {1: 256, 2: 64, 3: 24}
+"""Moments made in the first pass, in each direction, by number of inputs; more in another if a frequency needs them."""
+FIRST_MOMENTS_OUT_OF_MEMORY = {1: 1024, 2: 96, 3: 32}
+"""The same for data that are read again in each pass: enough for |ω| up to about 900, 70 and 13."""
+GROWTH = {1: 2.0, 2: 1.5, 3: 1.25}
+"""By what factor at least the number of moments grows, by number of inputs."""
 KEPT_ROWS = 25_000
 """A part with fewer rows is kept in memory beside its moments."""
 
@@ -89,7 +94,8 @@ class Sample:
         self.gridded = settings.normal_equations == "gridded"
         self.moments: dict[int, Moments] = {}
         self.arrays: dict[int, tuple[Float, Float]] = {}
-        self.mean = self._read((FIRST_MOMENTS[rows.n_inputs],) * rows.n_inputs if self.gridded else None)
+        first = FIRST_MOMENTS if rows.in_memory else FIRST_MOMENTS_OUT_OF_MEMORY
+        self.mean = self._read((first[rows.n_inputs],) * rows.n_inputs if self.gridded else None)
 
     def problem(self, unit: Float) -> Problem:
         """What Algorithm 1 needs, for the targets divided by their unit."""
@@ -107,7 +113,8 @@ class Sample:
         """Make at least Q moments in each direction, in a new pass if there are fewer."""
         have = self.moments[TRAIN].values.shape[1:]
         if any(q > h for q, h in zip(Q, have, strict=True)):
-            self._read(tuple(h if q <= h else max(q, 2 * h) for q, h in zip(Q, have, strict=True)))
+            growth = GROWTH[len(have)]
+            self._read(tuple(h if q <= h else max(q, ceil(growth * h)) for q, h in zip(Q, have, strict=True)))
 
     def part_blocks(self, part: int, unit: Float) -> Iterator[tuple[Float, Float]]:
         """The scaled rows of one part."""
@@ -141,8 +148,8 @@ class Sample:
             total += column_sum(y)
             member = self.split.parts(i)
             for part, found in pieces.items():
-                chosen = member == part
-                piece = u[chosen], y[chosen]
+                chosen = np.flatnonzero(member == part)
+                piece = u.take(chosen, axis=0), y.take(chosen, axis=0)
                 if Q is not None:
                     more = moments_of(*piece, Q)
                     moments[part] = moments[part].plus(more) if part in moments else more

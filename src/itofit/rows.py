@@ -25,6 +25,7 @@ class Rows(Protocol):
     n_rows: int
     n_inputs: int
     n_outputs: int
+    in_memory: bool  # or else each pass reads them from somewhere
 
     def blocks(self) -> Iterator[tuple[Float, Float]]:
         """All rows in order, as blocks of PASS_ROWS, the last one shorter."""
@@ -38,6 +39,7 @@ class ArrayRows:
         self.x, self.y = x, y
         self.n_rows, self.n_inputs = x.shape
         self.n_outputs = y.shape[1]
+        self.in_memory = True
 
     def blocks(self) -> Iterator[tuple[Float, Float]]:
         """All rows in order."""
@@ -87,11 +89,14 @@ class Split:
         """LEFT_OUT, TRAIN or VALIDATION for each row of a block."""
         start = block * PASS_ROWS
         stop = min(start + PASS_ROWS, self.n_rows)
-        order = np.random.default_rng([self.seed, block]).permutation(stop - start)
         n_searched, n_out = (_share(total, start, stop, self.n_rows) for total in (self.n_searched, self.n_held_out))
+        rng = np.random.default_rng([self.seed, block])
+        searched = np.arange(stop - start)
+        if n_searched < len(searched):
+            searched = rng.choice(searched, n_searched, replace=False, shuffle=False)
         part = np.full(stop - start, LEFT_OUT, dtype=np.uint8)
-        part[order[:n_searched]] = TRAIN
-        part[order[:n_out]] = VALIDATION
+        part[searched] = TRAIN
+        part[rng.choice(searched, n_out, replace=False, shuffle=False)] = VALIDATION
         return part
 
 

@@ -98,6 +98,7 @@ class TransitionRows:
     ) -> None:
         self.data = data
         self.n_rows, self.n_inputs, self.n_outputs = n_rows, data.n_inputs, n_outputs
+        self.in_memory = isinstance(data, Transitions)
         self.targets = targets
 
     def blocks(self) -> Iterator[tuple[Float, Float]]:

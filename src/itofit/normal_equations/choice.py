@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from itofit.normal_equations.gridded import ACCURACY, INTERPOLATION, MOST_INPUTS, PRODUCT
+from itofit.normal_equations.gridded import ACCURACY, FEATURE, INTERPOLATION, MOST_INPUTS, PRODUCT
 
 Form = Literal["direct", "gridded"]
 
-FEATURE = 3e-9
-"""a: seconds to make one feature at one point."""
 SETUP = 1e-4
 """s: seconds of everything in a gridded solve that does not depend on its size."""
 LEAST_RIDGE = 1e-8

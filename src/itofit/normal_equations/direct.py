@@ -23,6 +23,7 @@ from itofit._blocks import map_chunks, one_blas_thread
 from itofit._checks import Complex, Float
 from itofit.fourier import feature_blocks, real_amplitudes
 
+EPSILON = float(np.finfo(float).eps)
 Blocks: TypeAlias = Callable[[], Iterable[tuple[Float, Float]]]
 """A function that starts a pass over rows, in blocks of u (n, m) and y (n, p)."""
 
@@ -63,8 +64,7 @@ class DirectNormalEquations:
 
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
-        gram, right = self.gram(omega)
-        return solve_ridge(gram, right, ridge * self.n_rows)
+        return solve_ridge(lambda: self.gram(omega), ridge * self.n_rows)
 
     def mse(self, omega: Float, beta: Complex) -> float:
         """Mean over points and outputs of |y − Re(S β̂)|²."""
@@ -95,24 +95,32 @@ def _squares(omega: Float, B: Float, u: Float, y: Float, rows: slice) -> float:
     return total
 
 
-def solve_ridge(gram: Complex, right: Complex, shift: float, noise: float = np.finfo(float).eps) -> Complex:
-    """Solve (gram + shift·I) β = right for a Hermitian positive semidefinite gram, given by its lower triangle.
+def solve_ridge(sums: Callable[[], tuple[Complex, Complex]], shift: float, noise: float = EPSILON) -> Complex:
+    """Solve (gram + shift·I) β = right for a Hermitian positive semidefinite gram.
 
     By Cholesky. Where rounding leaves the shifted matrix indefinite (frequencies that coincide, with a ridge of zero
     or near the rounding error of gram), by its eigenvectors instead: directions whose eigenvalue is below K·ε times
-    the largest carry no information and are left out, which is the limit of the ridge solution for shift → 0. `noise`
-    is ε, the relative error of gram.
+    the largest carry no information and are left out, which is the limit of the ridge solution for shift → 0.
+
+    Parameters
+    ----------
+    sums : callable
+        Makes gram, of which the lower triangle counts and which is overwritten, and right; a second time if need be.
+    shift : float
+    noise : float
+        ε, the relative error of gram.
     """
-    K = len(gram)
     with one_blas_thread:
-        shifted = gram.copy(order="F")
-        shifted[np.diag_indices(K)] += shift
-        factor, beta, failed = scipy.linalg.lapack.zposv(shifted, right, lower=1, overwrite_a=1)
+        gram, right = sums()
+        gram = np.asfortranarray(gram)
+        gram[np.diag_indices(len(gram))] += shift
+        factor, beta, failed = scipy.linalg.lapack.zposv(gram, right, lower=1, overwrite_a=1)
         if not failed and np.isfinite(beta).all() and _well_conditioned(factor, noise):
             return np.asarray(beta)
+        gram, right = sums()
         values, vectors = scipy.linalg.eigh(gram, lower=True, check_finite=False)
         values = values + shift
-        kept = values > K * noise * max(values[-1], 0.0)
+        kept = values > len(gram) * noise * max(values[-1], 0.0)
         V = vectors[:, kept]
         return np.asarray(V @ ((V.conj().T @ right) / values[kept, None]))
 

@@ -6,8 +6,9 @@ Everything Algorithm 1 asks of the data is a value of
 
 or a sum over the data of the square of a network, whose frequencies are sums and differences of two of the ω_k. With
 the inputs in a box of side one and all |ω_k| ≤ Ω these sums depend on the data through few Chebyshev moments, about Ω
-in each direction. The moments are made in one pass and add up over blocks of data. What an iteration then costs does
-not depend on N, in either of two forms: `PolynomialSums` for small Ω, `TableSums` for large.
+in each direction. The moments are made in one pass and add up over blocks of data; what an iteration then costs does
+not depend on N. Gram matrices are made by `PolynomialSums` for small Ω and by `TableSums` for large, errors by
+`NodeSums`.
 
 A frequency that leaves the box enlarges it. The sums are set up again from the moments, and the moments themselves,
 in a new pass over the data, only when there are too few of them.
@@ -16,6 +17,7 @@ in a new pass over the data, only when there are too few of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -25,20 +27,27 @@ from itofit.chebyshev import n_terms
 from itofit.normal_equations.direct import DirectNormalEquations, solve_ridge
 from itofit.normal_equations.moments import Moments, moments_of
 from itofit.normal_equations.polynomials import PolynomialSums, degrees
-from itofit.normal_equations.tables import TableSums
+from itofit.normal_equations.tables import NodeSums, TableSums
 
 MOST_INPUTS = 3
 ACCURACY = 1e-10
 """Default for the largest error of φ and ψ, relative to Σ|y|."""
-MOST_MOMENTS = {1: 65_536, 2: 512, 3: 96}
+MOST_MOMENTS = {1: 65_536, 2: 512, 3: 64}
 """In each direction, by number of inputs; a larger box would cost more than direct sums."""
 MARGIN = 1.5
 """How much larger than its largest frequency a box is made, so that it need not grow at each step."""
-MOST_POLYNOMIALS = 700
+LEAST_BOX = 1.0
+"""Boxes smaller than this would not cost less."""
+
+# Seconds of one core, for the choice of the cheapest sums.
 INTERPOLATION = {1: 4e-8, 2: 1e-7, 3: 5e-7}
-"""Seconds to interpolate at one frequency, by number of inputs."""
+"""At one frequency, by number of inputs."""
 PRODUCT = 5e-11
-"""Seconds of one multiplication and addition in a matrix product."""
+"""One multiplication and addition in a matrix product."""
+GATHER = 2e-9
+"""One coefficient of one feature."""
+FEATURE = 3e-9
+"""One feature at one point."""
 
 
 class Part(Protocol):
@@ -97,45 +106,59 @@ class GriddedNormalEquations:
         self.accuracy = accuracy
         self.n_rows, self.n_inputs, self.n_outputs = part.n_rows, part.n_inputs, part.n_outputs
         self.box = np.full(part.n_inputs, -1.0)
-        self.sums: PolynomialSums | TableSums | None = None
+        self._gram_sums: PolynomialSums | TableSums | None = None
+        self._error_sums: NodeSums | DirectNormalEquations | None = None
 
     def gram(self, omega: Float) -> tuple[Complex, Complex]:
         """The lower triangle of SᴴS of shape (K, K), and Sᴴy of shape (K, p)."""
-        sums = self._sums_for(omega)
-        return self._direct().gram(omega) if sums is None else sums.gram(omega)
+        if not self._holds(omega):
+            return self._direct().gram(omega)
+        if self._gram_sums is None:
+            self._gram_sums = self._cheapest_for_gram(len(omega))
+        return self._gram_sums.gram(omega)
 
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
-        gram, right = self.gram(omega)
-        return solve_ridge(gram, right, ridge * self.n_rows, noise=self.accuracy)
+        return solve_ridge(lambda: self.gram(omega), ridge * self.n_rows, noise=self.accuracy)
 
     def mse(self, omega: Float, beta: Complex) -> float:
         """Mean over points and outputs of |y − Re(S β̂)|²."""
-        sums = self._sums_for(omega)
-        if sums is None or (self.part.in_memory and self.n_rows < sums.n_points):
+        if not self._holds(omega):
             return self._direct().mse(omega, beta)
-        return sums.squared_error(omega, beta) / (self.n_rows * self.n_outputs)
+        if self._error_sums is None:
+            self._error_sums = self._cheapest_for_error(len(omega))
+        if isinstance(self._error_sums, DirectNormalEquations):
+            return self._error_sums.mse(omega, beta)
+        return self._error_sums.squared_error(omega, beta) / (self.n_rows * self.n_outputs)
 
-    def _sums_for(self, omega: Float) -> PolynomialSums | TableSums | None:
-        """Sums that serve these frequencies, made anew if they left the box; None if it would be too large."""
+    def _holds(self, omega: Float) -> bool:
+        """Whether the box holds these frequencies, after growing if need be; not if it would become too large."""
         reach = np.abs(omega).max(axis=0)
-        if not (reach <= self.box).all():
-            box = np.maximum(self.box, MARGIN * reach)
-            tolerance = 0.1 * self.accuracy
-            if max(n_terms(side, tolerance) for side in box) > MOST_MOMENTS[self.n_inputs]:
-                return None
-            self.box, self.sums = box, self._sums_in(box, len(omega))
-        return self.sums
+        if (reach <= self.box).all():
+            return True
+        box = np.maximum(self.box, np.maximum(MARGIN * reach, LEAST_BOX))
+        if max(n_terms(side, self.accuracy) for side in box) > MOST_MOMENTS[self.n_inputs]:
+            return False
+        self.box, self._gram_sums, self._error_sums = box, None, None
+        return True
 
-    def _sums_in(self, box: Float, K: int) -> PolynomialSums | TableSums:
-        """The cheaper form for K features in a box."""
-        tolerance = 0.1 * self.accuracy
-        a, importance = degrees(box, tolerance)
-        R, r = len(a), int((importance >= np.sqrt(tolerance)).sum())
-        if R <= MOST_POLYNOMIALS and PRODUCT * r * (K * R + 2 * K**2) < INTERPOLATION[self.n_inputs] * K**2 / 2:
+    def _cheapest_for_gram(self, K: int) -> PolynomialSums | TableSums:
+        a, importance = degrees(self.box, self.accuracy)
+        R, r = len(a), int((importance >= np.sqrt(self.accuracy)).sum())
+        if PRODUCT * r * (K * R + 2 * K**2) + GATHER * K * R < INTERPOLATION[self.n_inputs] * K**2 / 2:
             return PolynomialSums(self.part.moments(tuple(2 * a.max(axis=0) + 1)), a, r)
-        Q = tuple(n_terms(side, tolerance) for side in box)
-        return TableSums(self.part.moments(Q), Q, box, self.accuracy)
+        Q = self._terms()
+        return TableSums(self.part.moments(Q), Q, self.box, self.accuracy)
+
+    def _cheapest_for_error(self, K: int) -> NodeSums | DirectNormalEquations:
+        Q = self._terms()
+        nodes = PRODUCT * 2 * K * self.n_outputs * prod(Q) + 2 * GATHER * K * prod(Q[:-1])
+        if self.part.in_memory and FEATURE * K * self.n_rows < nodes:
+            return self._direct()
+        return NodeSums(self.part.moments(Q), Q)
+
+    def _terms(self) -> tuple[int, ...]:
+        return tuple(n_terms(side, self.accuracy) for side in self.box)
 
     def _direct(self) -> DirectNormalEquations:
         return DirectNormalEquations.over(self.part.blocks, self.n_rows, self.n_inputs, self.n_outputs)

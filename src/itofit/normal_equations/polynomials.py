@@ -6,7 +6,7 @@ With |ω| ≤ Ω and u in [−½, ½]^D a feature is a short sum of products of 
 
 with c_0 = 1 and c_m = 2. So with M_ab = Σ_n T_a T_b and Y_a = Σ_n y_n T_a, which are moments of the data,
 
-    SᴴS = Bᴴ M B,      Sᴴy = Bᴴ Y,      Σ_n |y_n − Re(S β̂)_n|² = cᵀMc − 2 cᵀY + Σ_n y_n²  with c = Re(B β̂).
+    SᴴS = Bᴴ M B = (LᵀB)ᴴ (LᵀB),      M = L Lᵀ,      Sᴴy = Bᴴ Y.
 
 ======  ==========  ==========================================================================
 symbol  shape       meaning
@@ -14,7 +14,7 @@ symbol  shape       meaning
 a       (R, D)      degrees of the polynomials kept, from the most to the least important
 B       (R, K)      coefficients: real numbers b, kept as (K, R), times i where |a| is odd
 M, Y    (R, R|p)    moments
-L       (R, R)      M = L Lᵀ, so that SᴴS = (LᵀB)ᴴ (LᵀB)
+L       (R, r)      first r columns of the Cholesky factor of M
 r       ≤ R         rows of LᵀB that are formed
 ======  ==========  ==========================================================================
 
@@ -51,7 +51,7 @@ def degrees(box: Float, tolerance: float) -> tuple[Int, Float]:
 
 
 class PolynomialSums:
-    """Gram matrix, right side and squared error at frequencies within a box.
+    """Gram matrix and right side at frequencies within a box.
 
     Parameters
     ----------
@@ -63,49 +63,51 @@ class PolynomialSums:
         How many rows of LᵀB are formed.
     """
 
-    n_points = 0
-
     def __init__(self, data: Moments, a: Int, r: int) -> None:
-        M = _products(data.values[0], a)
-        L = np.linalg.cholesky(M + JITTER * data.n_rows * np.eye(len(a)))[:, :r]
-        order = np.argsort(a.sum(axis=1) % 2, kind="stable")  # even |a| before odd
-        self.n_even = int((a.sum(axis=1) % 2 == 0).sum())
+        odd = a.sum(axis=1) % 2
+        order = np.argsort(odd, kind="stable")  # even |a| first: there B is real
+        self.n_even = len(a) - int(odd.sum())
         self.a = a[order]
         self.sizes = a.max(axis=0) + 1
         self.sign = np.where((self.a % 2).sum(axis=1) < 2, 1.0, -1.0)  # of the product of i for every odd degree
-        self.L = L[order]
-        self.M = M[np.ix_(order, order)]
+        M = _products(data.values[0], a, a[:r])
+        M[np.diag_indices(r)] += JITTER * data.n_rows
+        self.L = _first_columns_of_factor(M)[order]
         self.Y = data.values[(slice(1, None), *self.a.T)].T
-        self.squares = data.squares
 
     def gram(self, omega: Float) -> tuple[Complex, Complex]:
         """The lower triangle of SᴴS (K, K), and Sᴴy (K, p)."""
-        b, n = self.coefficients(omega), self.n_even
-        even, odd = b[:, :n], b[:, n:]
+        b, n = self._coefficients(omega), self.n_even
         C = np.empty((len(omega), self.L.shape[1]), dtype=complex)
-        C.real, C.imag = even @ self.L[:n], odd @ self.L[n:]
-        right = even @ self.Y[:n] - 1j * (odd @ self.Y[n:])
+        C.real, C.imag = b[:, :n] @ self.L[:n], b[:, n:] @ self.L[n:]
+        right = np.empty((len(omega), self.Y.shape[1]), dtype=complex)
+        right.real, right.imag = b[:, :n] @ self.Y[:n], -(b[:, n:] @ self.Y[n:])
         return scipy.linalg.blas.zherk(1.0, C.T, trans=2, lower=1), right
 
-    def squared_error(self, omega: Float, beta: Complex) -> float:
-        """Σ_n |y_n − Re(S β̂)_n|², over rows and outputs."""
-        b, n = self.coefficients(omega), self.n_even
-        c = np.concatenate([b[:, :n].T @ beta.real, -(b[:, n:].T @ beta.imag)])
-        return max(float(np.vdot(c, self.M @ c - 2 * self.Y) + self.squares.sum()), 0.0)
-
-    def coefficients(self, omega: Float) -> Float:
+    def _coefficients(self, omega: Float) -> Float:
         """B of shape (K, R): B_a(ω_k) is b_ka, times i where |a| is odd."""
         b = cosine_sine_expansion(0.5 * omega[:, 0], self.sizes[0]).take(self.a[:, 0], axis=1)
-        b *= self.sign
         for d in range(1, omega.shape[1]):
             b *= cosine_sine_expansion(0.5 * omega[:, d], self.sizes[d]).take(self.a[:, d], axis=1)
+        b *= self.sign
         return b
 
 
-def _products(moments: Float, a: Int) -> Float:
-    """M_ab = Σ_n T_a T_b of shape (R, R) from the moments: T_m T_k = ½ (T_{m+k} + T_{|m−k|}) in each direction."""
-    places = np.zeros((1, len(a), len(a)), dtype=np.intp)  # in the flat array of moments
-    for degree, size in zip(a.T, moments.shape, strict=True):
-        total, difference = degree[:, None] + degree, np.abs(degree[:, None] - degree)
-        places = np.concatenate([places * size + total, places * size + difference])
-    return np.asarray(moments.ravel().take(places).mean(axis=0))
+def _first_columns_of_factor(M: Float) -> Float:
+    """The first r columns of the Cholesky factor of a matrix, shape (R, r), from its first r columns."""
+    r = M.shape[1]
+    top = np.linalg.cholesky(M[:r])
+    rest = scipy.linalg.solve_triangular(top, M[r:].T, lower=True, check_finite=False)
+    return np.concatenate([top, rest.T])
+
+
+def _products(moments: Float, a: Int, b: Int) -> Float:
+    """Σ_n T_a T_b for all pairs, from the moments: T_m T_k = ½ (T_{m+k} + T_{|m−k|}) in each direction."""
+    flat, places = moments.ravel(), [np.zeros((1, 1), dtype=np.int32)]
+    for m, k, size in zip(a.T.astype(np.int32), b.T.astype(np.int32), moments.shape, strict=True):
+        total, difference = m[:, None] + k, np.abs(m[:, None] - k)
+        places = [place * np.int32(size) + degree for place in places for degree in (total, difference)]
+    result = np.zeros((len(a), len(b)))
+    for place in places:
+        result += flat.take(place)
+    return result / len(places)

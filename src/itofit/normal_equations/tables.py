@@ -16,25 +16,67 @@ from math import ceil
 import finufft
 import numpy as np
 
-from itofit._blocks import map_chunks
+from itofit._blocks import map_chunks, n_threads
 from itofit._checks import Complex, Float, Int
 from itofit._trigonometry import cos_sin
 from itofit.chebyshev import apply_along, nodes, weights_at_nodes
 from itofit.normal_equations.moments import Moments
 
 
-class TableSums:
-    """Gram matrix, right side and squared error at frequencies within a box.
+class NodeSums:
+    """The squared error of networks whose frequencies are within a box.
 
     ======  ==================  ==================================================
     name    shape               meaning
     ======  ==================  ==================================================
     points  D arrays (Q_d,)     coordinates of the nodes, a tensor product
     weight  (Q_1, ..., Q_D)     how many rows a node stands for; may be negative
-    target  (p, Q_1, ..., Q_D)  the same times their targets
+    target  (…, p, Q_D)         the same times twice their targets
+    ======  ==================  ==================================================
+
+    Parameters
+    ----------
+    data : Moments
+        At least Q of them in each direction.
+    Q : tuple of int
+        From `itofit.chebyshev.n_terms`.
+    """
+
+    def __init__(self, data: Moments, Q: tuple[int, ...]) -> None:
+        values = weights_at_nodes(data.values, Q)
+        self.points = [0.5 * nodes(q) for q in Q]
+        self.weight = values[0]
+        self.target = 2 * np.moveaxis(values[1:].reshape(len(values) - 1, -1, Q[-1]), 0, 1)
+        self.squares = data.squares
+
+    def squared_error(self, omega: Float, beta: Complex) -> float:
+        """Σ_n |y_n − Re(S β̂)_n|², over rows and outputs."""
+        K, p = beta.shape
+        first = np.ones((K, 1), dtype=complex)  # features at the nodes of all directions but the last
+        for d in range(len(self.points) - 1):
+            first = (first[:, :, None] * self._features(omega, d)[:, None]).reshape(K, -1)
+        last = beta[:, :, None] * self._features(omega, len(self.points) - 1)[:, None]
+        left = np.concatenate([first.real, first.imag]).T
+        right = np.concatenate([last.real, -last.imag]).reshape(2 * K, -1)
+        network = (left @ right).reshape(len(left), p, -1)
+        misfit = self.weight.reshape(len(left), 1, -1) * network - self.target
+        return max(float(np.vdot(network, misfit) + self.squares.sum()), 0.0)
+
+    def _features(self, omega: Float, d: int) -> Complex:
+        """exp(i ω_kd u) at the coordinates of direction d: shape (K, Q_d)."""
+        CD = cos_sin(omega[:, d : d + 1], self.points[d][:, None])
+        return np.asarray(CD[: len(omega)] + 1j * CD[len(omega) :])
+
+
+class TableSums:
+    """Gram matrix and right side at frequencies within a box.
+
+    ======  ==================  =============
+    name    shape               meaning
+    ======  ==================  =============
     phi     (M_1, ..., M_D)     table of φ
     psi     (p, M_1, ..., M_D)  table of ψ
-    ======  ==================  ==================================================
+    ======  ==================  =============
 
     Parameters
     ----------
@@ -49,17 +91,12 @@ class TableSums:
     """
 
     def __init__(self, data: Moments, Q: tuple[int, ...], box: Float, accuracy: float) -> None:
-        values = weights_at_nodes(data.values, Q)
-        self.points = [0.5 * nodes(q) for q in Q]
-        self.weight, self.target = values[0], values[1:]
-        self.n_points = self.weight.size
-        self.squares = data.squares
         self.accuracy = accuracy
         width = ceil(-np.log10(accuracy)) + 2  # of finufft's kernel, at most
         self.sizes = tuple(2 * (ceil(2 * side / np.pi) + width) for side in box)
-        tables = values.astype(complex)
-        for axis, (size, u) in enumerate(zip(self.sizes, self.points, strict=True), start=1):
-            grid = np.exp(1j * np.pi * np.outer(np.arange(size) - size // 2, u))
+        tables = weights_at_nodes(data.values, Q).astype(complex)
+        for axis, (size, q) in enumerate(zip(self.sizes, Q, strict=True), start=1):
+            grid = np.exp(1j * np.pi * np.outer(np.arange(size) - size // 2, 0.5 * nodes(q)))
             tables = apply_along(grid / _kernel_transform(grid, accuracy), tables, axis)
         self.phi, self.psi = np.ascontiguousarray(tables[0]), np.ascontiguousarray(tables[1:])
         self.plans = threading.local()
@@ -68,40 +105,22 @@ class TableSums:
         """The lower triangle of SᴴS (K, K), and Sᴴy (K, p)."""
         K = len(omega)
         rows, cols = _lower_triangle(K)
-        differences = omega[cols] - omega[rows]
-        values = np.empty(len(rows), dtype=complex)
+        gram = np.zeros((K, K), dtype=complex)
 
         def interpolate(chunk: slice) -> None:
-            values[chunk] = self._interpolated(self.phi, differences[chunk])
+            k, other = rows[chunk], cols[chunk]
+            gram[k, other] = self._interpolated(self.phi, [column.take(other) - column.take(k) for column in omega.T])
 
-        map_chunks(interpolate, len(rows))
-        gram = np.zeros((K, K), dtype=complex)
-        gram[rows, cols] = values
-        return gram, self._interpolated(self.psi, -omega).reshape(-1, K).T
+        map_chunks(interpolate, len(rows), most_chunks=n_threads())
+        return gram, self._interpolated(self.psi, list(-omega.T)).reshape(-1, K).T
 
-    def squared_error(self, omega: Float, beta: Complex) -> float:
-        """Σ_n |y_n − Re(S β̂)_n|², over rows and outputs."""
-        K = len(omega)
-        left = np.ones((K, 1), dtype=complex)  # features at the nodes of all directions but the last
-        for d, u in enumerate(self.points[:-1]):
-            CD = cos_sin(omega[:, d : d + 1], u[:, None])
-            left = (left[:, :, None] * (CD[:K] + 1j * CD[K:])[:, None]).reshape(K, -1)
-        right = cos_sin(omega[:, -1:], self.points[-1][:, None])
-        weight = self.weight.reshape(left.shape[1], -1)
-        total = float(self.squares.sum())
-        for target, amplitudes in zip(self.target, beta.T, strict=True):
-            product = amplitudes[:, None] * left
-            network = np.concatenate([product.real, -product.imag]).T @ right
-            total += float(np.vdot(network, weight * network - 2 * target.reshape(weight.shape)))
-        return max(total, 0.0)
-
-    def _interpolated(self, table: Complex, omega: Float) -> Complex:
-        """A table, or a stack of them, at the frequencies omega of shape (n, D)."""
-        n_tables = len(table) if table.ndim > omega.shape[1] else 1
+    def _interpolated(self, table: Complex, omega: list[Float]) -> Complex:
+        """A table, or a stack of them, at frequencies given by D columns of shape (n,)."""
+        n_tables = len(table) if table.ndim > len(omega) else 1
         plans: dict[int, finufft.Plan] = self.plans.__dict__  # type: ignore[assignment]
         if n_tables not in plans:  # of this thread
             plans[n_tables] = _interpolation(self.sizes, n_tables, self.accuracy)
-        plans[n_tables].setpts(*(np.ascontiguousarray(column) for column in (omega * (2 / np.array(self.sizes))).T))
+        plans[n_tables].setpts(*(column * (2 / size) for column, size in zip(omega, self.sizes, strict=True)))
         return np.asarray(plans[n_tables].execute(table))
 
 
