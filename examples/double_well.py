@@ -58,7 +58,7 @@ def main() -> None:
     rest, held_out = data.split(0.1, by="groups", rng=1)
     print(data)
 
-    sde = itofit.fit(rest, rng=1)
+    sde = itofit.fit(rest, rng=0)
     print(sde.summary())
 
     start = np.array([track[np.isfinite(track)][0] for track in tracks])
