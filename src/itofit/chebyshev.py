@@ -19,11 +19,12 @@ Q       Q          D numbers        polynomials kept in each direction: T_0 … 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import lru_cache
 from math import ceil, prod, sqrt
 
 import finufft
 import numpy as np
+import scipy.fft
 import scipy.special
 
 from itofit._checks import Complex, Float
@@ -78,18 +79,18 @@ def expansion(theta: Float, Q: int) -> Complex:
 def cosine_sine_expansion(theta: Float, Q: int) -> Float:
     """Coefficients of cos(θ_k t), which are the even ones, and of sin(θ_k t), the odd ones: shape (K, Q)."""
     CD = cos_sin(theta[:, None], nodes(Q)[:, None])
-    return (CD[: len(theta)] + CD[len(theta) :]) @ from_moments(Q)
+    return (CD[: len(theta)] + CD[len(theta) :]) @ _to_coefficients(Q)
 
 
-@cache
+@lru_cache(maxsize=64)
 def nodes(Q: int) -> Float:
     """The Q zeros of T_Q, shape (Q,)."""
     return np.asarray(np.cos(np.pi * (np.arange(Q) + 0.5) / Q))
 
 
-@cache
-def from_moments(Q: int) -> Float:
-    """The matrix (Q, Q) from moments to weights at the nodes; its transpose, from values there to coefficients."""
+@lru_cache(maxsize=64)
+def _to_coefficients(Q: int) -> Float:
+    """The matrix (Q, Q) from values at the nodes to coefficients, acting from the right."""
     matrix = polynomials(nodes(Q), Q).T * (2 / Q)
     matrix[:, 0] /= 2
     return matrix
@@ -107,15 +108,8 @@ def weights_at_nodes(moments: Float, Q: Sequence[int]) -> Float:
     -------
     array of shape (c, Q_1, ..., Q_D)
     """
-    weights = moments[(slice(None), *(slice(q) for q in Q))]
-    for axis, q in enumerate(Q, start=1):
-        weights = apply_along(from_moments(q), weights, axis)
-    return weights
-
-
-def apply_along(matrix: Float, array: Float, axis: int) -> Float:
-    """The matrix (r, q) applied to one axis of length q of an array."""
-    return np.asarray(np.moveaxis(np.tensordot(matrix, array, axes=(1, axis)), 0, axis))
+    leading = moments[(slice(None), *(slice(q) for q in Q))]
+    return np.asarray(scipy.fft.dctn(leading, type=3, axes=range(1, leading.ndim)) / prod(Q))
 
 
 def moments(t: Float, strengths: Float, Q: Sequence[int]) -> Float:

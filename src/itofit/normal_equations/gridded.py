@@ -32,7 +32,7 @@ from itofit.normal_equations.tables import NodeSums, TableSums
 MOST_INPUTS = 3
 ACCURACY = 1e-10
 """Default for the largest error of φ and ψ, relative to Σ|y|."""
-MOST_MOMENTS = {1: 65_536, 2: 512, 3: 64}
+MOST_MOMENTS = {1: 2048, 2: 512, 3: 64}
 """In each direction, by number of inputs; a larger box would cost more than direct sums."""
 MARGIN = 1.5
 """How much larger than its largest frequency a box is made, so that it need not grow at each step."""
@@ -136,8 +136,8 @@ class GriddedNormalEquations:
         reach = np.abs(omega).max(axis=0)
         if (reach <= self.box).all():
             return True
-        box = np.maximum(self.box, np.maximum(MARGIN * reach, LEAST_BOX))
-        if max(n_terms(side, self.accuracy) for side in box) > MOST_MOMENTS[self.n_inputs]:
+        box, most = np.maximum(self.box, np.maximum(MARGIN * reach, LEAST_BOX)), MOST_MOMENTS[self.n_inputs]
+        if not box.max() < most or max(n_terms(side, self.accuracy) for side in box) > most:
             return False
         self.box, self._gram_sums, self._error_sums = box, None, None
         return True

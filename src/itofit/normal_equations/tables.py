@@ -19,7 +19,7 @@ import numpy as np
 from itofit._blocks import map_chunks, n_threads
 from itofit._checks import Complex, Float, Int
 from itofit._trigonometry import cos_sin
-from itofit.chebyshev import apply_along, nodes, weights_at_nodes
+from itofit.chebyshev import nodes, weights_at_nodes
 from itofit.normal_equations.moments import Moments
 
 
@@ -92,12 +92,13 @@ class TableSums:
 
     def __init__(self, data: Moments, Q: tuple[int, ...], box: Float, accuracy: float) -> None:
         self.accuracy = accuracy
-        width = ceil(-np.log10(accuracy)) + 2  # of finufft's kernel, at most
+        width = ceil(-np.log10(accuracy)) + 3  # of finufft's kernel, at most
         self.sizes = tuple(2 * (ceil(2 * side / np.pi) + width) for side in box)
         tables = weights_at_nodes(data.values, Q).astype(complex)
         for axis, (size, q) in enumerate(zip(self.sizes, Q, strict=True), start=1):
             grid = np.exp(1j * np.pi * np.outer(np.arange(size) - size // 2, 0.5 * nodes(q)))
-            tables = apply_along(grid / _kernel_transform(grid, accuracy), tables, axis)
+            grid /= _kernel_transform(grid, accuracy)
+            tables = np.moveaxis(np.tensordot(grid, tables, axes=(1, axis)), 0, axis)
         self.phi, self.psi = np.ascontiguousarray(tables[0]), np.ascontiguousarray(tables[1:])
         self.plans = threading.local()
 
@@ -125,8 +126,9 @@ class TableSums:
 
 
 def _interpolation(sizes: tuple[int, ...], n_tables: int, accuracy: float) -> finufft.Plan:
+    eps = max(0.3 * accuracy, 1e-13)  # what finufft makes of it is a few times larger; below, kernels differ with D
     return finufft.Plan(
-        2, sizes, n_trans=n_tables, eps=accuracy, isign=1, spreadinterponly=1, upsampfac=2.0, nthreads=1, spread_sort=0
+        2, sizes, n_trans=n_tables, eps=eps, isign=1, spreadinterponly=1, upsampfac=2.0, nthreads=1, spread_sort=0
     )
 
 

@@ -1,0 +1,90 @@
+"""Learn from a trajectory in a memory-mapped file that is larger than we want to hold in memory.
+
+Writes a trajectory of an Ornstein-Uhlenbeck process with a varying noise to a file, block by block, then learns from it
+in a process of its own whose peak resident memory is measured. Results go to benchmarks/results/large_file.json.
+
+    python benchmarks/large_file.py [--rows 100000000] [--directory DIR]
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from common import write_results
+
+import itofit
+
+H = 0.01
+
+
+def write(path, n):
+    """N + 1 observations of dx = −2x dt + (0.5 + 0.2 tanh x) dW from many walkers, laid end to end with gaps."""
+    rng = np.random.default_rng(0)
+    n_walkers = 10_000
+    n_times = -(-(n + n_walkers) // n_walkers)
+    file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(n_walkers * (n_times + 1), 1))
+    out = file.reshape(n_walkers, n_times + 1)
+    x = rng.normal(0, 0.25, n_walkers)
+    block = 1000
+    for start in range(0, n_times, block):
+        piece = np.empty((n_walkers, min(block, n_times - start)))
+        for i in range(piece.shape[1]):
+            piece[:, i] = x
+            x = x - 2 * x * H + (0.5 + 0.2 * np.tanh(x)) * np.sqrt(H) * rng.standard_normal(n_walkers)
+        out[:, start : start + piece.shape[1]] = piece
+    out[:, n_times] = np.nan
+    file.flush()
+
+
+def learn(path):
+    """Learn from the file; print figures as JSON."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.perf_counter()
+    data = itofit.Transitions.from_blocks(np.load(path, mmap_mode="r"), "trajectory", h=H)
+    sde = itofit.fit(data, rng=0)
+    seconds = time.perf_counter() - began
+    x = np.linspace(-0.6, 0.6, 25)
+    print(
+        json.dumps(
+            {
+                "rows": len(data),
+                "file_megabytes": Path(path).stat().st_size / 1e6,
+                "seconds": seconds,
+                "iteration_seconds": float(sde.drift_history.seconds.sum() + sde.covariance_history.seconds.sum()),
+                "iterations": sde.drift_history.n_iterations + sde.covariance_history.n_iterations,
+                "megabytes_before": before / 1e3,
+                "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+                "drift_error": float(np.abs(sde.drift(x)[:, 0] + 2 * x).max()),
+                "diffusion_error": float(np.abs(sde.diffusion(x)[:, 0, 0] - 0.5 - 0.2 * np.tanh(x)).max()),
+            }
+        )
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100_000_000)
+    parser.add_argument("--directory", type=Path, default=None)
+    parser.add_argument("--learn", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.learn:
+        learn(arguments.learn)
+        return
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
+        path = Path(directory) / "trajectory.npy"
+        write(path, arguments.rows)
+        command = [sys.executable, __file__, "--learn", str(path)]
+        row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    for name, value in row.items():
+        print(f"{name:>20} {value:,.4g}" if isinstance(value, float) else f"{name:>20} {value:,}")
+    write_results("large_file", [row])
+
+
+if __name__ == "__main__":
+    main()
