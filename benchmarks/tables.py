@@ -115,6 +115,117 @@ def short_steps(rows):
         ]
 
 
+def power(value):
+    mantissa, exponent = f"{value:.0e}".split("e")
+    return f"{mantissa}·10{str(int(exponent)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+
+def agreement(rows):
+    measured = ["gram", "right", "amplitudes", "error"]
+    yield ["inputs", "points", "Gram", "right side", "amplitudes", "validation error"]
+    for m in dict.fromkeys(row["inputs"] for row in rows):
+        for kind in dict.fromkeys(row["kind"] for row in rows):
+            chosen = [row for row in rows if (row["inputs"], row["kind"]) == (m, kind)]
+            yield [f"{m}", kind, *(power(max(row[name] for row in chosen)) for name in measured)]
+
+
+def choice(rows):
+    yield ["inputs", "K", "gridded from", "mean regret", "largest"]
+    for m in dict.fromkeys(row["inputs"] for row in rows):
+        for K in dict.fromkeys(row["features"] for row in rows):
+            chosen = [row for row in rows if (row["inputs"], row["features"]) == (m, K)]
+            first = min((row["rows"] for row in chosen if row["chosen"] == "gridded"), default=None)
+            regrets = [row["regret"] for row in chosen]
+            yield [
+                f"{m}",
+                f"{K}",
+                "more rows" if first is None else f"{first:,} rows",
+                f"{sum(regrets) / len(regrets):.2f}",
+                f"{max(regrets):.2f}",
+            ]
+
+
+def whole_fit(rows):
+    yield [
+        "experiment",
+        "transitions",
+        "inputs",
+        "K",
+        "iterations",
+        "straightforward",
+        "fit",
+        "ratio",
+        "ms / iteration",
+    ]
+    for row in rows:
+        drift, covariance = row["milliseconds_per_iteration"]
+        yield [
+            row["experiment"],
+            f"{row['rows']:,}",
+            f"{row['inputs']}",
+            f"{row['features']}",
+            " + ".join(str(n) for n in row["iterations"]),
+            f"{row['straightforward_seconds']:,.1f} s",
+            f"{row['fit_seconds']:.3f} s",
+            f"{row['ratio']:,.0f}",
+            f"{drift:.2f}, {covariance:.2f}",
+        ]
+
+
+def growth(rows):
+    yield ["rows", *(f"{m} input{'s' if m > 1 else ''}: gridded, direct" for m in (1, 2, 3))]
+    for n in dict.fromkeys(row["rows"] for row in rows):
+        cells = []
+        for m in (1, 2, 3):
+            times = {row["form"]: row["iteration_seconds"] for row in rows if (row["rows"], row["inputs"]) == (n, m)}
+            direct = f"{1e3 * times['direct']:,.0f} ms" if "direct" in times else "not measured"
+            cells.append(f"{1e3 * times['gridded']:.2f} ms, {direct}")
+        yield [f"{n:,}", *cells]
+
+
+def evaluation(rows):
+    yield [
+        "inputs",
+        "K",
+        "outputs",
+        "reach",
+        "straightforward",
+        "feature by feature",
+        "automatic",
+        "ratio",
+        "difference",
+    ]
+    for row in rows:
+        yield [
+            *(f"{row[name]:g}" for name in ("inputs", "features", "outputs", "reach")),
+            *(f"{row[f'{name}_seconds']:.2f} s" for name in ("straightforward", "direct")),
+            f"{row['automatic_seconds']:.3f} s",
+            f"{row['ratio']:.0f}",
+            power(row["difference"]) if row["difference"] else "0",
+        ]
+
+
+def large_file(rows):
+    yield [
+        "transitions",
+        "file",
+        "seconds",
+        "of which iterations",
+        "transitions read per second",
+        "peak resident memory",
+    ]
+    for row in rows:
+        reading = row["seconds"] - row["iteration_seconds"]
+        yield [
+            f"{row['rows']:,}",
+            f"{row['file_megabytes']:,.0f} MB",
+            f"{row['seconds']:.1f}",
+            f"{row['iteration_seconds']:.2f}",
+            f"{4 * row['rows'] / reading / 1e6:.0f} million in each of 4 passes",
+            f"{row['peak_megabytes']:,.0f} MB",
+        ]
+
+
 TABLES = {
     "pairing": lambda rows: compared(rows, "pairing"),
     "delta": lambda rows: compared(rows, "delta"),
@@ -124,6 +235,12 @@ TABLES = {
     "stopping": stopping,
     "gram_product": gram_product,
     "short_steps": short_steps,
+    "agreement": agreement,
+    "choice": choice,
+    "whole_fit": whole_fit,
+    "growth": growth,
+    "evaluation": evaluation,
+    "large_file": large_file,
 }
 
 
