@@ -42,14 +42,14 @@ def measure(x, y, form, n_iterations):
         max_iterations=n_iterations,
         normal_equations=form,
         search_rows=len(x),
-    ).resolve(*x.shape)
+    )
     scaling = Scaling.of(x.min(axis=0), x.max(axis=0), y.mean(axis=0))
     rng = np.random.default_rng(0)
     began = time.perf_counter()
     sample = Sample(rng, ArrayRows(x, y), settings, scaling, Progress(False), "training")
     read = time.perf_counter() - began
     began = time.perf_counter()
-    _, history = train(rng, sample.problem(y.std(axis=0)), settings)
+    _, history = train(rng, sample.problem(y.std(axis=0)), sample.settings)
     return read, float(np.median(history.seconds)), time.perf_counter() - began
 
 

@@ -13,6 +13,7 @@ ORDER = [
     "_trigonometry",
     "rows",
     "trajectories",
+    "sources",
     "transitions",
     "survey",
     "chebyshev",

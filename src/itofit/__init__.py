@@ -10,11 +10,12 @@ from itofit.fourier import FourierSeries
 from itofit.learn import fit
 from itofit.regressor import ARFFRegressor
 from itofit.sde import LearnedSDE, load
-from itofit.transitions import Transitions
+from itofit.transitions import BlockedTransitions, Transitions
 
 __all__ = [
     "ARFF",
     "ARFFRegressor",
+    "BlockedTransitions",
     "ConvergenceWarning",
     "DataWarning",
     "ExtrapolationWarning",

@@ -41,6 +41,13 @@ def _allowed_by_blas() -> int:
     return min(found, default=os.cpu_count() or 1)
 
 
+def _take_control() -> None:
+    """Let this thread set limits: threadpoolctl 3.7 and later ignore all threads but the first that did."""
+    for library in _controller().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+
+
 class _OneBlasThread:
     """A context that may be entered again, also by other threads: the first sets the limit, the last lifts it."""
 
@@ -53,6 +60,7 @@ class _OneBlasThread:
         with self.lock:
             if self.depth == 0:
                 self.allowed = _allowed_by_blas()
+                _take_control()
                 self.limiter = _controller().limit(limits=1, user_api="blas")
             self.depth += 1
 
@@ -60,7 +68,9 @@ class _OneBlasThread:
         with self.lock:
             self.depth -= 1
             if self.depth == 0:
+                _take_control()
                 self.limiter.restore_original_limits()
+                _take_control()
 
     def after_fork(self) -> None:
         """Forget, in a child, the threads of the parent that were inside."""
@@ -83,14 +93,12 @@ def n_threads() -> int:
     return min(cores, one_blas_thread.allowed if one_blas_thread.depth else _allowed_by_blas())
 
 
-def map_chunks(
-    work: Callable[[slice], T], n_rows: int, result_bytes: int = 1, most_chunks: int = MAX_CHUNKS
-) -> list[T]:
+def map_chunks(work: Callable[[slice], T], n_rows: int, result_bytes: int = 1, chunk_rows: int = CHUNK_ROWS) -> list[T]:
     """`work` on each chunk of `n_rows` rows, in parallel; the results in the order of the rows.
 
     The number of chunks depends on `n_rows` and on the size of one result alone, which bounds the memory of all.
     """
-    n_chunks = max(1, min(most_chunks, n_rows // CHUNK_ROWS, RESULT_BYTES // result_bytes))
+    n_chunks = max(1, min(MAX_CHUNKS, n_rows // chunk_rows, RESULT_BYTES // result_bytes))
     chunks = [slice(a, b) for a, b in pairwise(n_rows * i // n_chunks for i in range(n_chunks + 1))]
     threads = min(n_threads(), n_chunks) if n_chunks > 1 else 1
     with one_blas_thread:

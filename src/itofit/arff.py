@@ -38,6 +38,7 @@ WINDOW = 5  # the moving average of the stagnation rule
 PATIENCE = 5  # consecutive iterations without a decrease of it that end training
 SEARCH_ROWS_PER_FEATURE = 100
 SEARCH_ROWS_LEAST = 25_000
+SEARCH_ROWS_THREE_INPUTS = 250_000  # of which moments take seconds to make
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +69,12 @@ class ARFF:
         Share of the rows held out for the stagnation rule and the choice of the best network.
     search_rows : int, optional
         With more rows than this, frequencies are searched on a random subset of this size and the final amplitudes
-        solved on all rows. None: with gridded normal equations all rows, with direct ones 100 for every feature, at
-        least 25,000.
+        solved on all rows. None: with gridded normal equations all rows for one or two inputs and 250,000 for three,
+        with direct ones 100 for every feature, at least 25,000.
     normal_equations : {"direct", "gridded"}, optional
         How sums over the data are made: row by row, or from moments of the data at a cost that does not depend on
-        the number of rows, for up to three inputs. None: whichever costs less.
+        the number of rows, for up to three inputs. None: whichever costs less. A gridded training whose frequencies
+        grow beyond what is worth the moments starts again as a direct one.
 
     Examples
     --------
@@ -123,7 +125,6 @@ class ARFF:
                 f"normal_equations='gridded' serves up to {MOST_INPUTS} inputs, the data have {n_inputs}; "
                 "use 'direct' or None"
             )
-        few = max(SEARCH_ROWS_LEAST, SEARCH_ROWS_PER_FEATURE * K)
         return Settings(
             n_features=K,
             ridge=ridge,
@@ -134,9 +135,15 @@ class ARFF:
             min_iterations=least,
             max_iterations=first(self.max_iterations, max(300, 2 * least)),
             validation_fraction=float(self.validation_fraction),
-            search_rows=all_or_given if form == "gridded" else first(self.search_rows, few),
+            search_rows=first(self.search_rows, _rows_to_search(form, n_rows, n_inputs, K)),
             normal_equations=form,
         )
+
+
+def _rows_to_search(form: Form, n_rows: int, n_inputs: int, K: int) -> int:
+    if form == "direct":
+        return max(SEARCH_ROWS_LEAST, SEARCH_ROWS_PER_FEATURE * K)
+    return n_rows if n_inputs < MOST_INPUTS else SEARCH_ROWS_THREE_INPUTS
 
 
 @dataclass(frozen=True, kw_only=True)

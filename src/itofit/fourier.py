@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from itofit._blocks import BLOCK_ROWS, map_chunks
+from itofit._blocks import BLOCK_ROWS, map_chunks, one_blas_thread
 from itofit._checks import Complex, Float, columns
 from itofit._trigonometry import cos_sin
 from itofit.chebyshev import evaluate, evaluation_seconds, expansion, n_terms
@@ -27,6 +27,8 @@ from itofit.rows import column_range
 
 ACCURACY = 1e-15
 """Of evaluation by polynomials, relative to Σ|β̂_k|: that of direct sums."""
+HIGHEST_FREQUENCY = 40.0
+"""Relative to half the range of the points: beyond, rounding in polynomials of high degree would be felt."""
 FEWEST_POINTS = 4096
 """For fewer points the polynomials are not worth their set-up."""
 FEATURE = 4e-9
@@ -68,7 +70,7 @@ def real_sum(omega: Float, beta: Complex, u: Float) -> Float:
         low, high = column_range(u)
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
         theta = np.abs(omega).max(axis=0) * half
-        if theta.max() < len(omega) * 4:
+        if theta.max() < HIGHEST_FREQUENCY:
             Q = [n_terms(side, ACCURACY) for side in theta]
             if evaluation_seconds(len(u), Q, beta.shape[1], len(omega)) < FEATURE * len(omega) * len(u):
                 return _polynomial_sum(omega, beta, u, middle, np.where(half > 0, half, 1.0), Q)
@@ -94,7 +96,8 @@ def _polynomial_sum(omega: Float, beta: Complex, u: Float, middle: Float, half: 
     for d, q in enumerate(Q[:-1]):
         left = (left[:, :, None] * expansion(omega[:, d] * half[d], q)[:, None]).reshape(len(omega), -1)
     last = expansion(omega[:, -1] * half[-1], Q[-1])
-    coefficients = (left.T @ last).real.reshape(beta.shape[1], *Q)
+    with one_blas_thread:
+        coefficients = (left.T @ last).real.reshape(beta.shape[1], *Q)
     out = np.empty((len(u), beta.shape[1]))
 
     def at(chunk: slice) -> None:

@@ -99,10 +99,11 @@ def fit(
     with Progress(progress) as bar:
         found = survey(data, bar)
         _check_learnable(found)
+        for arff in (drift, covariance):  # what cannot be done is said before any work
+            (arff or ARFF()).resolve(found.n_rows, data.n_inputs)
         rows = TransitionRows(data, found.n_rows, d, lambda block: block.rates)
-        settings = (drift or ARFF()).resolve(found.n_rows, data.n_inputs)
         scaling = Scaling.of(found.low, found.high, found.rate_mean)
-        f = fit_series(random, Sample(random, rows, settings, scaling, bar, "drift"), found.rate_std)
+        f = fit_series(random, Sample(random, rows, drift or ARFF(), scaling, bar, "drift"), found.rate_std)
 
         def targets(block: Transitions) -> Float:
             residuals = (block.rates - f.series(block.inputs)) * np.sqrt(block.h)[:, None]
@@ -110,9 +111,8 @@ def fit(
 
         n_entries = len(entries(structure, d)[0])
         rows = TransitionRows(data, found.n_rows, n_entries, targets)
-        settings = (covariance or ARFF()).resolve(found.n_rows, data.n_inputs)
         scaling = Scaling.of(found.low, found.high, np.zeros(n_entries))
-        sample = Sample(random, rows, settings, scaling, bar, "covariance")
+        sample = Sample(random, rows, covariance or ARFF(), scaling, bar, "covariance")
         mean = to_matrices(sample.mean[None], structure, d)[0]
         _check_noise(mean)
         sigma = fit_series(random, sample, _target_units(mean, structure))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
-from itofit._checks import ConvergenceWarning, Float
+from itofit._checks import ConvergenceWarning, Float, InputError
 from itofit._progress import Progress
-from itofit.arff import History, Info, Problem, Settings, State, train
+from itofit.arff import ARFF, History, Info, Problem, Settings, State, train
 from itofit.fourier import FourierSeries
 from itofit.normal_equations import (
     DirectNormalEquations,
+    FrequenciesTooLarge,
     GriddedNormalEquations,
     Moments,
     NormalEquations,
@@ -70,7 +71,8 @@ class Sample:
     rng : Generator
         Gives the split its seed.
     rows : Rows
-    settings : Settings
+    arff : ARFF
+        Parameters of the training.
     scaling : Scaling
     progress : Progress
     label : str
@@ -81,14 +83,16 @@ class Sample:
         self,
         rng: np.random.Generator,
         rows: Rows,
-        settings: Settings,
+        arff: ARFF,
         scaling: Scaling,
         progress: Progress,
         label: str,
     ) -> None:
+        self.arff = arff
+        self.settings = settings = arff.resolve(rows.n_rows, rows.n_inputs)
         n_searched = min(settings.search_rows, rows.n_rows)
         n_out = min(max(round(settings.validation_fraction * n_searched), 1), n_searched - 1)
-        self.rows, self.settings, self.scaling, self.progress, self.label = rows, settings, scaling, progress, label
+        self.rows, self.scaling, self.progress, self.label = rows, scaling, progress, label
         self.split = Split(int(rng.integers(2**63)), rows.n_rows, n_searched, n_out)
         self.sizes = {TRAIN: n_searched - n_out, VALIDATION: n_out}
         self.gridded = settings.normal_equations == "gridded"
@@ -116,15 +120,10 @@ class Sample:
             growth = GROWTH[len(have)]
             self._read(tuple(h if q <= h else max(q, ceil(growth * h)) for q, h in zip(Q, have, strict=True)))
 
-    def part_blocks(self, part: int, unit: Float) -> Iterator[tuple[Float, Float]]:
-        """The scaled rows of one part."""
-        if part in self.arrays:
-            u, y = self.arrays[part]
-            yield u, y / unit
-            return
-        for i, (u, y) in enumerate(self._blocks()):
-            chosen = self.split.parts(i) == part
-            yield u[chosen], y[chosen] / unit
+    def as_direct(self, rng: np.random.Generator) -> Sample:
+        """The same rows for a training with direct normal equations."""
+        arff = replace(self.arff, normal_equations="direct")
+        return Sample(rng, self.rows, arff, self.scaling, self.progress, self.label)
 
     def _equations(self, part: int, unit: Float) -> NormalEquations:
         if self.gridded:
@@ -135,7 +134,13 @@ class Sample:
     def _blocks(self) -> Iterator[tuple[Float, Float]]:
         done = 0
         for x, y in self.rows.blocks():
-            yield self.scaling(x, y)
+            u, centred = self.scaling(x, y)
+            if not self.rows.in_memory and not np.abs(u).max() < 0.5 + 1e-9:
+                raise InputError(
+                    f"inputs in rows {done} to {done + len(x) - 1} are outside the range they had in an earlier pass: "
+                    "the source must give the same values each time it is read"
+                )
+            yield u, centred
             done += len(x)
             self.progress.show(self.label, f"read {done:,} of {self.rows.n_rows:,} rows")
 
@@ -173,18 +178,17 @@ class SamplePart:
         self.n_inputs, self.n_outputs = sample.rows.n_inputs, sample.rows.n_outputs
 
     @property
-    def in_memory(self) -> bool:
-        """Whether `blocks` needs no pass over the data."""
-        return self.part in self.sample.arrays
+    def arrays(self) -> tuple[Float, Float] | None:
+        """Its rows, if they were kept."""
+        if self.part not in self.sample.arrays:
+            return None
+        u, y = self.sample.arrays[self.part]
+        return u, y / self.unit
 
     def moments(self, Q: tuple[int, ...]) -> Moments:
         """The moments of its rows, at least Q of them in each direction."""
         self.sample.require(Q)
         return self.sample.moments[self.part].scaled(self.unit)
-
-    def blocks(self) -> Iterator[tuple[Float, Float]]:
-        """Its rows."""
-        return self.sample.part_blocks(self.part, self.unit)
 
 
 def fit_series(rng: np.random.Generator, sample: Sample, unit: Float) -> Fitted:
@@ -202,16 +206,22 @@ def fit_series(rng: np.random.Generator, sample: Sample, unit: Float) -> Fitted:
     unit : array of shape (p,)
         Of the targets.
     """
-    settings, scaling, label = sample.settings, sample.scaling, sample.label
 
     def show(iteration: int, info: Info) -> None:
         error = f"validation error {info.validation_error:.4g}"
-        sample.progress.show(label, f"iteration {iteration} of at most {settings.max_iterations}, {error}")
+        sample.progress.show(
+            sample.label, f"iteration {iteration} of at most {sample.settings.max_iterations}, {error}"
+        )
 
-    best, history = train(rng, sample.problem(unit), settings, show)
+    try:
+        best, history = train(rng, sample.problem(unit), sample.settings, show)
+    except FrequenciesTooLarge:
+        sample = sample.as_direct(rng)
+        best, history = train(rng, sample.problem(unit), sample.settings, show)
+    settings, scaling = sample.settings, sample.scaling
     if history.stopped == "max_iterations":
         warnings.warn(
-            f"{label} ended at max_iterations = {settings.max_iterations} before its validation error settled; "
+            f"{sample.label} ended at max_iterations = {settings.max_iterations} before its validation error settled; "
             "allow more iterations",
             ConvergenceWarning,
             stacklevel=3,

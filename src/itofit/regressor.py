@@ -90,9 +90,9 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         parameters = self.get_params()
         seed = int(check_random_state(parameters.pop("random_state")).randint(np.iinfo(np.int32).max))
         with Progress(None) as bar:
-            random, settings = np.random.default_rng(seed), ARFF(**parameters).resolve(*points.shape)
+            random = np.random.default_rng(seed)
             scaling = Scaling.of(points.min(axis=0), points.max(axis=0), targets.mean(axis=0))
-            sample = Sample(random, ArrayRows(points, targets), settings, scaling, bar, "training")
+            sample = Sample(random, ArrayRows(points, targets), ARFF(**parameters), scaling, bar, "training")
             self.series_, self.history_, self.settings_ = fit_series(random, sample, np.where(spread > 0, spread, 1.0))
         self.n_iter_ = self.history_.n_iterations
         return self

@@ -89,17 +89,14 @@ class Split:
         """LEFT_OUT, TRAIN or VALIDATION for each row of a block."""
         start = block * PASS_ROWS
         stop = min(start + PASS_ROWS, self.n_rows)
-        n_searched, n_out = (_share(total, start, stop, self.n_rows) for total in (self.n_searched, self.n_held_out))
+        searched_before, searched_after = (self.n_searched * row // self.n_rows for row in (start, stop))
+        n_searched = searched_after - searched_before
+        out_before, out_after = (self.n_held_out * n // self.n_searched for n in (searched_before, searched_after))
         rng = np.random.default_rng([self.seed, block])
         searched = np.arange(stop - start)
         if n_searched < len(searched):
             searched = rng.choice(searched, n_searched, replace=False, shuffle=False)
         part = np.full(stop - start, LEFT_OUT, dtype=np.uint8)
         part[searched] = TRAIN
-        part[rng.choice(searched, n_out, replace=False, shuffle=False)] = VALIDATION
+        part[rng.choice(searched, out_after - out_before, replace=False, shuffle=False)] = VALIDATION
         return part
-
-
-def _share(total: int, start: int, stop: int, n_rows: int) -> int:
-    """How many of a total, spread evenly over n_rows rows, belong to the rows from start to stop."""
-    return total * stop // n_rows - total * start // n_rows

@@ -36,7 +36,7 @@ def survey(data: Transitions | BlockedTransitions, progress: Progress) -> Survey
     """All statistics in one pass; they do not depend on how the data were cut into blocks."""
     n = 0
     mean = squares = np.zeros(data.n_outputs)  # squares: Σ |rate − mean|²
-    lows, highs, h_sums = [], [], np.zeros(2)
+    low, high, h_sums = np.array(np.inf), np.array(-np.inf), np.zeros(2)
     labels: set[object] | None = set()
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # what does not fit is reported by the checks
         for block in data.blocks():
@@ -48,20 +48,23 @@ def survey(data: Transitions | BlockedTransitions, progress: Progress) -> Survey
             mean = mean + step * weight
             n += len(block)
             ranges = [column_range(array) for array in (block.inputs, rates, block.increments, h[:, None])]
-            lows.append(np.concatenate([low for low, _ in ranges]))
-            largest = [(rate**2 * h).max() for rate in rates.T]
-            highs.append(np.concatenate([*(high for _, high in ranges), largest]))
+            largest = np.array([(rate**2 * h).max() for rate in rates.T])
+            low = np.minimum(low, np.concatenate([lows for lows, _ in ranges]))
+            high = np.maximum(high, np.concatenate([*(highs for _, highs in ranges), largest]))
             h_sums += [h.sum(), (1 / h).sum()]
-            labels = None if labels is None or block.groups is None else labels.union(np.unique(block.groups).tolist())
+            if block.groups is None or labels is None:
+                labels = None
+            else:
+                labels.update(np.unique(block.groups).tolist())
             progress.show("reading", f"{n:,} transitions")
     m, d = data.n_inputs, data.n_outputs
     places = np.cumsum([m, d, d, 1])
-    low, rate_low, least, h_low = np.split(np.min(lows, axis=0), places[:-1])
-    high, rate_high, most, h_high, square = np.split(np.max(highs, axis=0), places)
+    input_low, rate_low, least, h_low = np.split(low, places[:-1])
+    input_high, rate_high, most, h_high, square = np.split(high, places)
     return Survey(
         n_rows=n,
-        low=low,
-        high=high,
+        low=input_low,
+        high=input_high,
         rate_mean=mean,
         rate_std=np.sqrt(squares / n),
         rate_low=rate_low,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, timedelta
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +94,59 @@ def moves(path: Float, steps: Float, shortest: float = 0.0, longest: float = np.
         Time from each observation to the next.
     shortest, longest : float
     """
-    seen = ~np.isnan(path.sum(axis=1))
-    kept = seen[:-1] & seen[1:] & (steps >= shortest) & (steps <= longest)
-    return path[:-1][kept], np.diff(path, axis=0)[kept], steps[kept]
+    increments = np.diff(path, axis=0)
+    kept = (steps >= shortest) & (steps <= longest)
+    for column in increments.T:
+        kept &= ~np.isnan(column)
+    if kept.all():
+        return path[:-1], increments, steps
+    return path[:-1][kept], increments[kept], steps[kept]
+
+
+class Pieces:
+    """A trajectory that comes in pieces: the moves within each, and from each to the next.
+
+    Parameters
+    ----------
+    dt : float or None
+        Time between observations, if pieces bring no times.
+    """
+
+    def __init__(self, dt: float | None) -> None:
+        self.dt = dt
+        self.last: tuple[Float, Float] | None = None  # the last observation and its time
+
+    def moves(self, piece: object) -> tuple[Float, Float, Float]:
+        """Starts, increments and durations of the moves into and within a piece: an array, or one with its times."""
+        path: Any
+        path, times = piece if isinstance(piece, tuple) and len(piece) == 2 else (piece, None)
+        rows = columns("the trajectory", path, allow_nan=True)
+        if not len(rows):
+            raise InputError("is empty; leave such blocks out")
+        if times is None and self.dt is None:
+            raise InputError("the time between observations is missing: give h=, or tuples (path, times)")
+        if times is not None and self.dt is not None:
+            raise InputError("the time between observations was given twice, as h= and as times")
+        if times is None:
+            clock = np.arange(1.0, len(rows) + 1)
+        else:
+            clock = float_array("times", times)
+            if clock.shape != (len(rows),):
+                raise InputError(f"times must have one entry for each of {len(rows)} observations, got {clock.shape}")
+        if self.last is not None:
+            before, then = self.last
+            if before.shape[1] != rows.shape[1]:
+                wide = f"{rows.shape[1]} column{'s' if rows.shape[1] > 1 else ''}"
+                raise InputError(f"has {wide}, the block before it has {before.shape[1]}")
+            rows = np.concatenate([before, rows])
+            clock = np.concatenate([then if times is not None else np.zeros(1), clock])
+        backward = np.flatnonzero(np.diff(clock) <= 0)
+        if len(backward):
+            i = int(backward[0])
+            raise InputError(
+                f"times must be increasing, also from block to block: {clock[i]:g} is followed by {clock[i + 1]:g}; a "
+                "block that starts another trajectory can be given as Transitions.from_trajectories(...)"
+            )
+        self.last = rows[-1:].copy(), clock[-1:].copy()
+        steps = np.diff(clock) if self.dt is None else np.full(len(rows) - 1, self.dt)
+        return moves(rows, steps)

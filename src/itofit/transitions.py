@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +25,11 @@ from itofit._checks import (
     same_rows,
 )
 from itofit.rows import PASS_ROWS, slices
-from itofit.trajectories import as_trajectories, moves, steps_of
+from itofit.sources import BlockSource, Source
+from itofit.trajectories import Pieces, as_trajectories, moves, steps_of
 
 Kind = Literal["diffusion", "underdamped", "general"]
 Form = Literal["pairs", "increments", "underdamped", "trajectory"]
-Source: TypeAlias = Callable[[], Iterable[object]] | Iterable[object]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -208,22 +209,23 @@ class Transitions:
     ) -> BlockedTransitions:
         """Data larger than memory, read block by block as often as needed.
 
-        `fit` passes over such data four times, and with more than three inputs six times. It takes memory for a block,
-        not for the data, and learns the same as from the same rows in memory, however they are cut into blocks.
+        `fit` passes over such data four times, and six times with three inputs or more, where it searches on a part of
+        the rows. It takes memory for a block, not for the data, and learns the same as from the same rows in memory,
+        however they are cut into blocks.
 
         Parameters
         ----------
         source : callable, sequence or other re-iterable
             What gives the blocks: a function without arguments that starts a new iteration over them, a list of
-            them, or any object that can be iterated over again and again. For `form="trajectory"` it may be the whole
-            trajectory, a memory-mapped array of shape (T, d).
+            them, or any object that can be iterated over again and again. Or whole arrays that are sliced, such as
+            memory-mapped ones or those of HDF5 files: the trajectory for `form="trajectory"`, else a tuple of them.
         form : {"pairs", "increments", "underdamped", "trajectory"}
-            What a block is. A tuple of arrays (x0, x1, h), (inputs, increments, h) or (x0, v0, x1, v1, h), each with
-            `groups` as a last element if known, or a dictionary of arrays with these names. For "trajectory" an
-            array of consecutive observations (T, d) or a tuple of them and their times, where each block goes on
-            where the last one ended. A block may also be a `Transitions`.
+            What a block is. A tuple of arrays (x0, x1, h), (inputs, increments, h) or (x0, v0, x1, v1, h), without h if
+            it is given for all, with `groups` as a last element if known; or a dictionary of arrays with these names.
+            For "trajectory" an array of consecutive observations (T, d) or a tuple of them and their times, where each
+            block goes on where the last one ended. A block may also be a `Transitions`, which ends a trajectory.
         h : float, optional
-            The time each move took, for blocks that do not say.
+            The time each move took, if blocks do not say.
         kind : {"diffusion", "underdamped", "general"}, optional
             As in `Transitions`, for `form="increments"`.
 
@@ -239,6 +241,8 @@ class Transitions:
         >>> len(data)
         999
         >>> len(itofit.Transitions.from_blocks(path, "trajectory", h=0.1))
+        999
+        >>> len(itofit.Transitions.from_blocks((path[:-1], path[1:]), h=0.1))
         999
         """
         return BlockedTransitions(source, form, h, kind)
@@ -314,6 +318,11 @@ class Transitions:
 
     # Parts of them
 
+    def copy(self) -> Transitions:
+        """The same transitions in arrays of their own."""
+        groups = None if self.groups is None else self.groups.copy()
+        return self._trusted(self.inputs.copy(), self.increments.copy(), self.h.copy(), groups, self.kind)
+
     def blocks(self) -> Iterator[Transitions]:
         """All transitions in order, in blocks of a fixed size."""
         for rows in slices(len(self)):
@@ -383,16 +392,20 @@ class BlockedTransitions:
     """
 
     def __init__(self, source: Source, form: Form, h: float | None, kind: Kind | None) -> None:
-        self._form = form
-        self._start = _restartable(source, one_of("form", form, get_args(Form)))
+        self._form = one_of("form", form, get_args(Form))
+        if isinstance(source, Transitions):
+            source = [source]
+        self._source = BlockSource(source, blocks_are_arrays=form == "trajectory")
         self._h = None if h is None else positive("h", h)
+        if kind is not None and form != "increments":
+            raise InputError(f"kind can be chosen for form='increments' alone; it follows from form={form!r}")
         self._declared_kind = kind
         self._lengths: list[int] | None = None
         first = next(self._converted(), None)
         if first is None:
             raise InputError("the source of blocks holds no transition")
-        self.n_inputs, self.n_outputs = first.n_inputs, first.n_outputs
-        self.kind: Kind = first.kind
+        self.n_inputs, self.n_outputs = first[1].n_inputs, first[1].n_outputs
+        self.kind: Kind = first[1].kind
 
     def __len__(self) -> int:
         """How many transitions there are; before the first whole pass, this makes one."""
@@ -402,6 +415,9 @@ class BlockedTransitions:
         assert self._lengths is not None
         return sum(self._lengths)
 
+    def __bool__(self) -> bool:
+        return True
+
     def __repr__(self) -> str:
         read = "not read yet"
         if self._lengths is not None:
@@ -410,33 +426,39 @@ class BlockedTransitions:
         return f"BlockedTransitions({read}, {widths}, kind = {self.kind})"
 
     def blocks(self) -> Iterator[Transitions]:
-        """All transitions in order, in blocks of a fixed size, whatever blocks the source gives."""
+        """All transitions in order, in blocks of a fixed size, whatever blocks the source gives.
+
+        Rows are copied as they come, because a source may use its arrays again.
+        """
         waiting: list[Transitions] = []
         n_waiting = 0
         for block in self._checked():
-            waiting.append(block)
-            n_waiting += len(block)
-            if n_waiting >= PASS_ROWS:
-                joined = Transitions.concatenate(waiting)
-                n_whole = n_waiting - n_waiting % PASS_ROWS
-                yield from joined[:n_whole].blocks()
-                n_waiting -= n_whole
-                waiting = [joined[n_whole:]] if n_waiting else []
+            start = 0
+            while start < len(block):
+                part = block[start : start + PASS_ROWS - n_waiting]
+                start += len(part)
+                n_waiting += len(part)
+                if n_waiting < PASS_ROWS:
+                    waiting.append(part.copy())
+                else:
+                    yield Transitions.concatenate([*waiting, part])
+                    waiting, n_waiting = [], 0
         if waiting:
             yield Transitions.concatenate(waiting)
 
     def _checked(self) -> Iterator[Transitions]:
         """The source's blocks, with an error if they differ in form, or in length from those of an earlier pass."""
         lengths: list[int] = []
-        for i, block in enumerate(self._converted()):
+        for i, block in self._converted():
             if (block.n_inputs, block.n_outputs, block.kind) != (self.n_inputs, self.n_outputs, self.kind):
                 raise InputError(
                     f"block {i} of the source has {plural(block.n_inputs, 'input')} and "
                     f"{plural(block.n_outputs, 'output')}, kind {block.kind}; the first has {self.n_inputs} and "
                     f"{self.n_outputs}, kind {self.kind}"
                 )
-            if self._lengths is not None and (i >= len(self._lengths) or len(block) != self._lengths[i]):
-                before = f"had {self._lengths[i]}" if i < len(self._lengths) else "did not exist"
+            n = len(lengths)
+            if self._lengths is not None and (n >= len(self._lengths) or len(block) != self._lengths[n]):
+                before = f"had {self._lengths[n]}" if n < len(self._lengths) else "did not exist"
                 raise InputError(
                     f"block {i} of the source has {plural(len(block), 'transition')} and {before} in an earlier pass: "
                     "the source must give the same blocks each time it is read"
@@ -450,71 +472,51 @@ class BlockedTransitions:
             )
         self._lengths = lengths
 
-    def _converted(self) -> Iterator[Transitions]:
-        """The source's blocks as Transitions, with an error that names the block if one cannot be."""
-        last: tuple[Float, Float | None] | None = None
-        for i, block in enumerate(self._start()):
-            try:
-                if self._form == "trajectory" and not isinstance(block, Transitions):
-                    found, last = self._piece(block, last)
-                else:
-                    found = self._transitions(block)
-            except InputError as error:
-                raise InputError(f"block {i} of the source: {error}") from None
-            if found is not None:
-                yield found
+    def _converted(self) -> Iterator[tuple[int, Transitions]]:
+        """The source's blocks with their numbers, as Transitions; an error names the block that cannot be."""
+        pieces = Pieces(self._h)
+        with closing(self._source.blocks()) as blocks:
+            for i, block in enumerate(blocks):
+                try:
+                    if isinstance(block, Transitions):
+                        found, pieces = block, Pieces(self._h)
+                    elif self._form == "trajectory":
+                        found = Transitions._trusted(*pieces.moves(block), None, "diffusion")
+                    else:
+                        found = self._transitions(block)
+                except InputError as error:
+                    raise InputError(f"block {i} of the source: {error}") from None
+                if len(found):
+                    yield i, found
 
     def _transitions(self, block: object) -> Transitions:
-        if isinstance(block, Transitions):
-            return block
+        """A block of arrays as Transitions."""
         make, names = _FORMS[self._form]
+        order = [name for name in names if name != "h" or self._h is None]
         if isinstance(block, Mapping):
             arguments = dict(block)
-        elif isinstance(block, tuple | list) and len(block) <= len(names):
-            arguments = dict(zip(names, block, strict=False))
+        elif isinstance(block, tuple | list) and len(block) <= len(order):
+            arguments = dict(zip(order, block, strict=False))
         else:
             got = f"{len(block)} elements" if isinstance(block, tuple | list) else type(block).__name__
-            raise InputError(f"must be a tuple ({', '.join(names[:-1])}), a dictionary or Transitions, got {got}")
+            raise InputError(f"must be a tuple ({', '.join(order[:-1])}), a dictionary or Transitions, got {got}")
+        if unknown := [str(name) for name in arguments if name not in names]:
+            raise InputError(f"has {', '.join(unknown)}, which is none of {', '.join(names)}")
         if self._h is not None:
-            arguments.setdefault("h", self._h)
+            if "h" in arguments:
+                raise InputError("h was given twice, in the block and as h=")
+            arguments["h"] = self._h
         if missing := [name for name in names[:-1] if name not in arguments]:
             raise InputError(
                 f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
                 + ("; give it in each block, or to from_blocks as h=" if missing == ["h"] else "")
             )
-        if unknown := [str(name) for name in arguments if name not in names]:
-            raise InputError(f"has {', '.join(unknown)}, which is none of {', '.join(names)}")
-        if len(np.atleast_1d(np.asarray(arguments[names[0]]))) == 0:
+        first = plain_array(names[0], arguments[names[0]])
+        if first.ndim and not len(first):
             raise InputError("is empty; leave such blocks out")
         if self._form == "increments":
             arguments["kind"] = self._declared_kind
         return make(**arguments)
-
-    def _piece(
-        self, block: object, last: tuple[Float, Float | None] | None
-    ) -> tuple[Transitions | None, tuple[Float, Float | None]]:
-        """The moves in a piece of a trajectory and into it, if there are any, and its last observation."""
-        path: Any
-        path, times = block if isinstance(block, tuple) and len(block) == 2 else (block, None)
-        rows = columns("the trajectory", path, allow_nan=True)
-        if not len(rows):
-            raise InputError("is empty; leave such blocks out")
-        if (times is None) == (self._h is None):
-            raise InputError("the time between observations must be given, either as h= or in tuples (path, times)")
-        clock = None if times is None else float_array("times", times)
-        if clock is not None and clock.shape != (len(rows),):
-            raise InputError(f"times must have one entry for each of {len(rows)} observations, got {clock.shape}")
-        ends = rows[-1:], None if clock is None else clock[-1:]
-        if last is not None:
-            if last[0].shape[1] != rows.shape[1]:
-                raise InputError(f"has {plural(rows.shape[1], 'column')}, the block before it has {last[0].shape[1]}")
-            rows = np.concatenate([last[0], rows])
-            clock = None if clock is None or last[1] is None else np.concatenate([last[1], clock])
-        (steps,) = steps_of([rows], self._h, clock)
-        inputs, increments, h = moves(rows, steps)
-        if not len(h):
-            return None, ends
-        return Transitions._trusted(inputs, increments, h, None, "diffusion"), ends
 
 
 _FORMS: dict[str, tuple[Callable[..., Transitions], tuple[str, ...]]] = {
@@ -522,30 +524,6 @@ _FORMS: dict[str, tuple[Callable[..., Transitions], tuple[str, ...]]] = {
     "increments": (Transitions, ("inputs", "increments", "h", "groups")),
     "underdamped": (Transitions.from_underdamped, ("x0", "v0", "x1", "v1", "h", "groups")),
 }
-
-
-def _restartable(source: Source, form: str) -> Callable[[], Iterator[object]]:
-    """A function that starts a new iteration over the blocks."""
-    if isinstance(source, np.ndarray):
-        if form != "trajectory":
-            raise InputError(
-                "an array can be read in blocks as form='trajectory' alone; for other forms give a function that "
-                "yields tuples of slices of your arrays"
-            )
-        path = source
-        return lambda: (path[rows] for rows in slices(len(path)))
-    if isinstance(source, Iterator):
-        raise InputError(
-            f"source is a {type(source).__name__}, which can be read once: give a function that starts a new one, or a "
-            "list of blocks"
-        )
-    if callable(source):
-        function = source
-        return lambda: iter(function())
-    if isinstance(source, Iterable) and not isinstance(source, str | bytes | Mapping | Transitions):
-        blocks = source
-        return lambda: iter(blocks)
-    raise InputError(f"source must be a function or a sequence that gives blocks, got {type(source).__name__}")
 
 
 def plural(n: int, word: str) -> str:

@@ -11,7 +11,13 @@ from typing import Protocol
 from itofit._checks import Complex, Float
 from itofit.normal_equations.choice import Form, accuracy_for, cheaper_form
 from itofit.normal_equations.direct import DirectNormalEquations
-from itofit.normal_equations.gridded import MOST_INPUTS, ArrayPart, GriddedNormalEquations, Part
+from itofit.normal_equations.gridded import (
+    MOST_INPUTS,
+    ArrayPart,
+    FrequenciesTooLarge,
+    GriddedNormalEquations,
+    Part,
+)
 from itofit.normal_equations.moments import Moments, moments_of
 
 __all__ = [
@@ -19,6 +25,7 @@ __all__ = [
     "ArrayPart",
     "DirectNormalEquations",
     "Form",
+    "FrequenciesTooLarge",
     "GriddedNormalEquations",
     "Moments",
     "NormalEquations",

@@ -64,7 +64,8 @@ class DirectNormalEquations:
 
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
-        return solve_ridge(lambda: self.gram(omega), ridge * self.n_rows)
+        gram, right = self.gram(omega)
+        return solve_ridge(lambda: (gram.copy(), right), ridge * self.n_rows)
 
     def mse(self, omega: Float, beta: Complex) -> float:
         """Mean over points and outputs of |y − Re(S β̂)|²."""

@@ -16,12 +16,13 @@ in a new pass over the data, only when there are too few of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import prod
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
 
+from itofit._blocks import one_blas_thread
 from itofit._checks import Complex, Float
 from itofit.chebyshev import n_terms
 from itofit.normal_equations.direct import DirectNormalEquations, solve_ridge
@@ -50,24 +51,24 @@ FEATURE = 3e-9
 """One feature at one point."""
 
 
+class FrequenciesTooLarge(Exception):  # noqa: N818
+    """The sums would take more moments than they are worth; direct ones cost less."""
+
+
 class Part(Protocol):
-    """A set of scaled rows, in memory or not: points in [−½, ½]^D and targets."""
+    """A set of scaled rows: points in [−½, ½]^D and targets."""
 
     n_rows: int
     n_inputs: int
     n_outputs: int
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether `blocks` needs no pass over data elsewhere."""
-        ...
-
     def moments(self, Q: tuple[int, ...]) -> Moments:
         """The moments of the rows, at least Q of them in each direction."""
         ...
 
-    def blocks(self) -> Iterator[tuple[Float, Float]]:
-        """The rows themselves, in blocks of u (n, D) and y (n, p)."""
+    @property
+    def arrays(self) -> tuple[Float, Float] | None:
+        """The rows themselves, u (N, D) and y (N, p), if they are at hand."""
         ...
 
 
@@ -75,19 +76,13 @@ class ArrayPart:
     """Rows in memory: u of shape (N, D) in [−½, ½]^D, y of shape (N, p)."""
 
     def __init__(self, u: Float, y: Float) -> None:
-        self.u = u
-        self.y = y
+        self.arrays = (u, y)
         self.n_rows, self.n_inputs = u.shape
         self.n_outputs = y.shape[1]
-        self.in_memory = True
 
     def moments(self, Q: tuple[int, ...]) -> Moments:
         """The moments of the rows."""
-        return moments_of(self.u, self.y, Q)
-
-    def blocks(self) -> Iterator[tuple[Float, Float]]:
-        """All rows at once."""
-        yield self.u, self.y
+        return moments_of(*self.arrays, Q)
 
 
 class GriddedNormalEquations:
@@ -99,6 +94,11 @@ class GriddedNormalEquations:
         The rows; `ArrayPart(u, y)` for arrays.
     accuracy : float
         Largest error of φ and ψ relative to Σ|y|, between 1e-13 and 1e-3.
+
+    Raises
+    ------
+    FrequenciesTooLarge
+        By all methods, for frequencies whose sums would take more than MOST_MOMENTS.
     """
 
     def __init__(self, part: Part, accuracy: float = ACCURACY) -> None:
@@ -106,16 +106,19 @@ class GriddedNormalEquations:
         self.accuracy = accuracy
         self.n_rows, self.n_inputs, self.n_outputs = part.n_rows, part.n_inputs, part.n_outputs
         self.box = np.full(part.n_inputs, -1.0)
+        self._lock = Lock()
         self._gram_sums: PolynomialSums | TableSums | None = None
         self._error_sums: NodeSums | DirectNormalEquations | None = None
 
     def gram(self, omega: Float) -> tuple[Complex, Complex]:
         """The lower triangle of SᴴS of shape (K, K), and Sᴴy of shape (K, p)."""
-        if not self._holds(omega):
-            return self._direct().gram(omega)
-        if self._gram_sums is None:
-            self._gram_sums = self._cheapest_for_gram(len(omega))
-        return self._gram_sums.gram(omega)
+        with one_blas_thread:
+            with self._lock:
+                self._enlarge(omega)
+                if self._gram_sums is None:
+                    self._gram_sums = self._cheapest_for_gram(len(omega))
+                sums = self._gram_sums
+            return sums.gram(omega)
 
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
@@ -123,42 +126,43 @@ class GriddedNormalEquations:
 
     def mse(self, omega: Float, beta: Complex) -> float:
         """Mean over points and outputs of |y − Re(S β̂)|²."""
-        if not self._holds(omega):
-            return self._direct().mse(omega, beta)
-        if self._error_sums is None:
-            self._error_sums = self._cheapest_for_error(len(omega))
-        if isinstance(self._error_sums, DirectNormalEquations):
-            return self._error_sums.mse(omega, beta)
-        return self._error_sums.squared_error(omega, beta) / (self.n_rows * self.n_outputs)
+        with one_blas_thread:
+            with self._lock:
+                self._enlarge(omega)
+                if self._error_sums is None:
+                    self._error_sums = self._cheapest_for_error(len(omega))
+                sums = self._error_sums
+            if isinstance(sums, DirectNormalEquations):
+                return sums.mse(omega, beta)
+            return sums.squared_error(omega, beta) / (self.n_rows * self.n_outputs)
 
-    def _holds(self, omega: Float) -> bool:
-        """Whether the box holds these frequencies, after growing if need be; not if it would become too large."""
+    def _enlarge(self, omega: Float) -> None:
+        """Make the box hold these frequencies, if it does not yet."""
         reach = np.abs(omega).max(axis=0)
         if (reach <= self.box).all():
-            return True
+            return
         box, most = np.maximum(self.box, np.maximum(MARGIN * reach, LEAST_BOX)), MOST_MOMENTS[self.n_inputs]
         if not box.max() < most or max(n_terms(side, self.accuracy) for side in box) > most:
-            return False
+            raise FrequenciesTooLarge
         self.box, self._gram_sums, self._error_sums = box, None, None
-        return True
 
     def _cheapest_for_gram(self, K: int) -> PolynomialSums | TableSums:
-        a, importance = degrees(self.box, self.accuracy)
-        R, r = len(a), int((importance >= np.sqrt(self.accuracy)).sum())
-        if PRODUCT * r * (K * R + 2 * K**2) + GATHER * K * R < INTERPOLATION[self.n_inputs] * K**2 / 2:
-            return PolynomialSums(self.part.moments(tuple(2 * a.max(axis=0) + 1)), a, r)
+        a, r = degrees(self.box, self.accuracy)
+        polynomials = PRODUCT * r * (K * len(a) + 2 * K**2) + GATHER * K * len(a)
+        if polynomials < INTERPOLATION[self.n_inputs] * K**2 / 2:
+            try:
+                return PolynomialSums(self.part.moments(tuple(2 * a.max(axis=0) + 1)), a, r)
+            except np.linalg.LinAlgError:  # rows on so few points that rounding leaves M indefinite
+                pass
         Q = self._terms()
         return TableSums(self.part.moments(Q), Q, self.box, self.accuracy)
 
     def _cheapest_for_error(self, K: int) -> NodeSums | DirectNormalEquations:
         Q = self._terms()
         nodes = PRODUCT * 2 * K * self.n_outputs * prod(Q) + 2 * GATHER * K * prod(Q[:-1])
-        if self.part.in_memory and FEATURE * K * self.n_rows < nodes:
-            return self._direct()
+        if self.part.arrays is not None and FEATURE * K * self.n_rows < nodes:
+            return DirectNormalEquations(*self.part.arrays)
         return NodeSums(self.part.moments(Q), Q)
 
     def _terms(self) -> tuple[int, ...]:
         return tuple(n_terms(side, self.accuracy) for side in self.box)
-
-    def _direct(self) -> DirectNormalEquations:
-        return DirectNormalEquations.over(self.part.blocks, self.n_rows, self.n_inputs, self.n_outputs)

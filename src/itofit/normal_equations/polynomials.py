@@ -20,7 +20,7 @@ r       ≤ R         rows of LᵀB that are formed
 
 The rows of LᵀB are the features' coefficients in the basis of L²(data) that orthogonalises the T_a in their order.
 Leaving out its last rows changes a Gram matrix by the square of what a feature has there: with a relative accuracy of
-1e-10 in mind, the rows where features have less than 1e-5.
+1e-10 in mind, rows where features have less than 1e-5 together.
 """
 
 from __future__ import annotations
@@ -36,18 +36,20 @@ JITTER = 1e-13
 """Added to the diagonal of M, relative to N, for data that lie on fewer points than there are polynomials."""
 
 
-def degrees(box: Float, tolerance: float) -> tuple[Int, Float]:
-    """Degrees a of shape (R, D) of the polynomials that matter in a box, and how much each can, in falling order.
+def degrees(box: Float, accuracy: float) -> tuple[Int, int]:
+    """Degrees a of shape (R, D) of the polynomials that matter in a box, the most important first, and r.
 
-    Those are left out whose coefficients, together, are below the tolerance at any ω in the box.
+    The coefficients of those left out, all together, are below the accuracy at any ω in the box; those after the first
+    r, below its square root.
     """
-    tails = [tail(side / 2, tolerance) for side in box]
+    tails = [tail(side / 2, 0.01 * accuracy) for side in box]
     importance = tails[0]
     for values in tails[1:]:
         importance = np.multiply.outer(importance, values)
     order = np.argsort(-importance, axis=None, kind="stable")
-    kept = order[importance.ravel()[order] >= tolerance]
-    return np.stack(np.unravel_index(kept, importance.shape), axis=1), importance.ravel()[kept]
+    left_out = np.cumsum(importance.ravel()[order][::-1])[::-1]  # if the rest starts here
+    R, r = (max(int((left_out >= bound).sum()), 1) for bound in (accuracy, np.sqrt(accuracy)))
+    return np.stack(np.unravel_index(order[:R], importance.shape), axis=1), r
 
 
 class PolynomialSums:

@@ -16,11 +16,14 @@ from math import ceil
 import finufft
 import numpy as np
 
-from itofit._blocks import map_chunks, n_threads
+from itofit._blocks import map_chunks
 from itofit._checks import Complex, Float, Int
 from itofit._trigonometry import cos_sin
 from itofit.chebyshev import nodes, weights_at_nodes
 from itofit.normal_equations.moments import Moments
+
+WIDTH = 16
+"""Of finufft's kernel, in steps of the grid, at most."""
 
 
 class NodeSums:
@@ -92,12 +95,11 @@ class TableSums:
 
     def __init__(self, data: Moments, Q: tuple[int, ...], box: Float, accuracy: float) -> None:
         self.accuracy = accuracy
-        width = ceil(-np.log10(accuracy)) + 3  # of finufft's kernel, at most
-        self.sizes = tuple(2 * (ceil(2 * side / np.pi) + width) for side in box)
+        self.sizes = tuple(2 * (ceil(2 * side / np.pi) + WIDTH) for side in box)
         tables = weights_at_nodes(data.values, Q).astype(complex)
         for axis, (size, q) in enumerate(zip(self.sizes, Q, strict=True), start=1):
             grid = np.exp(1j * np.pi * np.outer(np.arange(size) - size // 2, 0.5 * nodes(q)))
-            grid /= _kernel_transform(grid, accuracy)
+            grid /= _kernel_transform(0.5 * nodes(q), len(Q), accuracy)
             tables = np.moveaxis(np.tensordot(grid, tables, axes=(1, axis)), 0, axis)
         self.phi, self.psi = np.ascontiguousarray(tables[0]), np.ascontiguousarray(tables[1:])
         self.plans = threading.local()
@@ -112,7 +114,7 @@ class TableSums:
             k, other = rows[chunk], cols[chunk]
             gram[k, other] = self._interpolated(self.phi, [column.take(other) - column.take(k) for column in omega.T])
 
-        map_chunks(interpolate, len(rows), most_chunks=n_threads())
+        map_chunks(interpolate, len(rows), chunk_rows=4096)
         return gram, self._interpolated(self.psi, list(-omega.T)).reshape(-1, K).T
 
     def _interpolated(self, table: Complex, omega: list[Float]) -> Complex:
@@ -126,17 +128,30 @@ class TableSums:
 
 
 def _interpolation(sizes: tuple[int, ...], n_tables: int, accuracy: float) -> finufft.Plan:
-    eps = max(0.3 * accuracy, 1e-13)  # what finufft makes of it is a few times larger; below, kernels differ with D
+    eps = max(0.3 * accuracy, 1e-13)  # what finufft makes of it is a few times larger
     return finufft.Plan(
         2, sizes, n_trans=n_tables, eps=eps, isign=1, spreadinterponly=1, upsampfac=2.0, nthreads=1, spread_sort=0
     )
 
 
-def _kernel_transform(grid: Complex, accuracy: float) -> Float:
-    """κ̂ at Q points: what interpolating their exponentials (size, Q) at frequency zero gives, where they are one."""
-    plan = _interpolation((len(grid),), grid.shape[1], accuracy)
-    plan.setpts(np.zeros(1))
-    return np.asarray(plan.execute(np.ascontiguousarray(grid.T)).real.ravel())
+def _kernel_transform(u: Float, D: int, accuracy: float) -> Float:
+    """κ̂(u) = Σ_j κ(j) exp(iπju), real because κ is even; in each of D directions the same."""
+    kernel = _kernel(D, accuracy)
+    j = np.arange(len(kernel)) - len(kernel) // 2
+    return np.asarray(np.cos(np.pi * np.outer(u, j)) @ kernel)
+
+
+@cache
+def _kernel(D: int, accuracy: float) -> Float:
+    """κ(j) for whole j from −WIDTH to WIDTH: what interpolating a table with a single one gives in steps from it."""
+    size = 4 * WIDTH
+    table = np.zeros((size,) * D, dtype=complex)
+    table[(size // 2,) * D] = 1.0
+    steps = 2 * np.pi / size * np.arange(-WIDTH, WIDTH + 1)
+    plan = _interpolation(table.shape, 1, accuracy)
+    plan.setpts(steps, *[np.zeros_like(steps)] * (D - 1))
+    products = plan.execute(table).real  # κ(j) κ(0) ⋯ κ(0)
+    return np.asarray(products / products[WIDTH] ** ((D - 1) / D))
 
 
 @cache
