@@ -2,7 +2,8 @@
 
 What "relative" means here: Gram matrices are compared relative to N, which is their diagonal; right sides relative to
 Σ_n|y_n| of each output, which is the largest value they could have; amplitudes relative to the norm of all of an
-output's; errors relative to the mean of y² and of the network's square.
+output's, and to the mean of |y| for targets that may cancel; errors relative to the mean of y² and of the
+network's square.
 """
 
 import itertools
@@ -83,8 +84,9 @@ def right_error(found, expected, y):
     return (np.abs(found - expected).max(axis=0) / np.abs(y).sum(axis=0)).max()
 
 
-def amplitude_error(found, expected):
-    return (np.linalg.norm(found - expected, axis=0) / np.linalg.norm(expected, axis=0)).max()
+def amplitude_error(found, expected, y=None):
+    size = np.linalg.norm(expected, axis=0) + (0.0 if y is None else np.abs(y).mean(axis=0))
+    return (np.linalg.norm(found - expected, axis=0) / size).max()
 
 
 def assert_same(found, omega, u, y, tolerance=1e-9):
@@ -97,7 +99,7 @@ def assert_same(found, omega, u, y, tolerance=1e-9):
     assert gram_error(G, expected_G, len(u)) < tolerance
     assert right_error(b, expected_b, y) < tolerance
     beta = direct.solve(omega, RIDGE)
-    assert amplitude_error(found.solve(omega, RIDGE), beta) < 1e3 * tolerance
+    assert amplitude_error(found.solve(omega, RIDGE), beta, y) < 1e3 * tolerance
     rng = np.random.default_rng(0)
     for amplitudes in (beta, (rng.normal(size=beta.shape) + 1j * rng.normal(size=beta.shape)) * y.std(axis=0)):
         size = np.mean(y**2) + np.mean(real_sum(omega, amplitudes, u) ** 2)
@@ -150,7 +152,7 @@ def test_gram_right_side_amplitudes_and_error_equal_the_loops(seed, n, D, p, K, 
         expected_G, expected_b = reference.gram(omega, u, y)
         assert gram_error(G, expected_G, n) < 1e-9
         assert right_error(b, expected_b, y) < 1e-9
-        assert amplitude_error(beta, reference.ridge(omega, u, y, RIDGE)) < 1e-6
+        assert amplitude_error(beta, reference.ridge(omega, u, y, RIDGE), y) < 1e-6
         size = np.mean(y**2) + np.mean(reference.predict(omega, beta, u) ** 2)
         assert abs(found.mse(omega, beta) - reference.mean_squared_error(omega, beta, u, y)) < 1e-9 * size
 

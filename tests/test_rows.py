@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from itofit import FourierSeries, fourier, rows
+from itofit import ARFF, FourierSeries, Transitions, fit, fourier, rows
 from itofit.fourier import direct_sum, real_sum
+from itofit.regression import Scaling
 from itofit.rows import LEFT_OUT, TRAIN, VALIDATION, ArrayRows, Split, column_range, column_sum, slices
 
 EPSILON = np.finfo(float).eps
@@ -132,6 +133,38 @@ def test_neighbours_are_held_out_independently():
     runs = scipy.stats.hypergeom(n, n - h + 1, h)
     expected, deviation = n_seeds * (h - runs.mean()), np.sqrt(n_seeds) * runs.std()
     assert abs(pairs - expected) < scipy.stats.norm.isf(5e-7) * deviation
+
+
+# Scaling to a box of side one
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    size=st.floats(-20, 20),
+    ratio=st.floats(0, 16),
+    n=st.integers(2, 30),
+    seed=st.integers(0, 999),
+)
+def test_scaled_points_are_within_the_box_however_far_from_zero_they_were(size, ratio, n, seed):
+    rng = np.random.default_rng(seed)
+    x = 10**size * (1 + rng.random((n, 2)) * [10**-ratio, 1])  # a range of 10^ratio times less than the values
+    u, y = Scaling.of(*column_range(x), np.array([3.0]))(x, np.full((n, 1), 5.0))
+    assert np.abs(u).max() <= 0.5
+    np.testing.assert_array_equal(y, 2.0)
+    constant = column_range(x)[0] == column_range(x)[1]
+    assert (np.ptp(u, axis=0) >= np.where(constant, 0.0, 0.5)).all()
+
+
+@pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning", "ignore::itofit.DataWarning")
+def test_blocks_of_data_far_from_zero_are_the_data_in_memory():
+    rng = np.random.default_rng(10)
+    x0 = 1e9 + rng.random((2000, 1))
+    x1 = x0 + rng.normal(size=(2000, 1))
+    quick = ARFF(n_features=8, max_iterations=3, normal_equations="gridded")
+    whole = fit(Transitions.from_pairs(x0, x1, h=0.1), drift=quick, covariance=quick, rng=0)
+    blocks = [(x0[:700], x1[:700]), (x0[700:], x1[700:])]
+    cut = fit(Transitions.from_blocks(blocks, h=0.1), drift=quick, covariance=quick, rng=0)
+    np.testing.assert_allclose(cut.drift(x0[:50]), whole.drift(x0[:50]), rtol=0, atol=1e-9)
 
 
 # Series at many points, by polynomials

@@ -91,9 +91,10 @@ def nodes(Q: int) -> Float:
 @lru_cache(maxsize=64)
 def _to_coefficients(Q: int) -> Float:
     """The matrix (Q, Q) from values at the nodes to coefficients, acting from the right."""
-    matrix = polynomials(nodes(Q), Q).T * (2 / Q)
+    angles = np.outer(2 * np.arange(Q) + 1, np.arange(Q)) % (4 * Q)  # in units of π / 2Q
+    matrix = np.cos(np.pi / (2 * Q) * angles) * (2 / Q)
     matrix[:, 0] /= 2
-    return matrix
+    return np.asarray(matrix)
 
 
 def weights_at_nodes(moments: Float, Q: Sequence[int]) -> Float:

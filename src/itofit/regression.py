@@ -54,8 +54,9 @@ class Scaling:
     @classmethod
     def of(cls, low: Float, high: Float, offset: Float) -> Scaling:
         """Inputs between low and high go to [−½, ½]; a constant one goes to zero."""
-        scale = high - low
-        return cls(low + 0.5 * scale, np.where(scale > 0, scale, 1.0), offset)
+        shift = low + 0.5 * (high - low)
+        scale = 2 * np.maximum(high - shift, shift - low)  # the range, and not less if shift was rounded
+        return cls(shift, np.where(scale > 0, scale, 1.0), offset)
 
     def __call__(self, x: Float, y: Float) -> tuple[Float, Float]:
         """Scaled points and targets."""

@@ -32,7 +32,7 @@ from itofit.normal_equations.tables import NodeSums, TableSums
 
 MOST_INPUTS = 3
 ACCURACY = 1e-10
-"""Default for the largest error of φ and ψ, relative to Σ|y|."""
+"""Default for the error of φ and ψ, relative to Σ|y|."""
 MOST_MOMENTS = {1: 2048, 2: 512, 3: 64}
 """In each direction, by number of inputs; a larger box would cost more than direct sums."""
 MARGIN = 1.5
@@ -93,7 +93,8 @@ class GriddedNormalEquations:
     part : Part
         The rows; `ArrayPart(u, y)` for arrays.
     accuracy : float
-        Largest error of φ and ψ relative to Σ|y|, between 1e-13 and 1e-3.
+        Error of φ and ψ relative to Σ|y| that is aimed at, between 1e-13 and 1e-3; with all data in a corner of the
+        box it can be a few times larger.
 
     Raises
     ------
