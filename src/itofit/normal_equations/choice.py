@@ -1,14 +1,15 @@
 """Which form of the normal equations to use: a cost model, in seconds of one core.
 
-======  =======================================================================================================
-form    one ridge solve, beside the Cholesky factorisation that both need
-======  =======================================================================================================
-direct  N · (a K + b · 2K²): features, and their Gram product in real form
-gridded s + ½K² · c_D: interpolation at ½K² frequencies, the dearer of its two ways; D is the number of inputs
-======  =======================================================================================================
+=======  =============================  =================================================================
+form     one Gram matrix                what costs
+=======  =============================  =================================================================
+direct   e K² + N · (a K + 2b K²)       handling matrices of 2K × 2K; features; their product in real form
+gridded  s D + ½ c_D K²                 interpolation at ½K² frequencies, the dearer of its two ways
+=======  =============================  =================================================================
 
-The constants were measured by `benchmarks/choice.py`, which compares the model with what solves take. Direct sums over
-few rows cost less; how many depends on K and D, a few hundred with one input, a few thousand with three.
+N rows, K features, D inputs; the Cholesky factorisation that follows is the same for both. The number of outputs hardly
+matters. The constants were measured by `benchmarks/choice.py`, which compares the choice with what solves take. Direct
+sums cost less over few rows: hundreds with one or two inputs, thousands with three.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from itofit.normal_equations.gridded import ACCURACY, FEATURE, INTERPOLATION, MO
 
 Form = Literal["direct", "gridded"]
 
-SETUP = 1e-4
-"""s: seconds of everything in a gridded solve that does not depend on its size."""
+SETUP = 5e-5
+"""s: seconds for each input that gridded sums take at any size."""
+HANDLING = 2.5e-8
+"""e: seconds for each of K² places in the matrices that direct sums add up."""
 LEAST_RIDGE = 1e-8
 """Below it, relative to N, amplitudes depend on digits of the Gram matrix that the gridded form does not have."""
 LEAST_ACCURACY = 1e-13
@@ -35,12 +38,12 @@ def cheaper_form(n_rows: int, K: int, n_inputs: int, ridge: float) -> Form:
 
 def direct_seconds(n_rows: int, K: int) -> float:
     """Of one Gram matrix."""
-    return n_rows * (FEATURE * K + PRODUCT * 2 * K**2)
+    return HANDLING * K**2 + n_rows * (FEATURE * K + PRODUCT * 2 * K**2)
 
 
 def gridded_seconds(K: int, n_inputs: int) -> float:
     """Of one Gram matrix, at most."""
-    return SETUP + INTERPOLATION[n_inputs] * K**2 / 2
+    return SETUP * n_inputs + INTERPOLATION[n_inputs] * K**2 / 2
 
 
 def accuracy_for(ridge: float) -> float:
