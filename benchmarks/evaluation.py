@@ -1,8 +1,8 @@
 """Time the evaluation of learned functions at a million points, against sums feature by feature.
 
 `straightforward` multiplies the matrix of exponentials with the amplitudes, in blocks; `direct` is the same with the
-library's cosines and sines on all cores; `type_3` is a non-uniform Fourier transform of that type by finufft, to 1e-13 and
-on all cores; `automatic` is what drift and covariance use. Differences are relative to Σ|β̂|. Results go to
+library's cosines and sines on all cores; `type_3` is a non-uniform Fourier transform of that type by finufft, to 1e-13
+and on all cores; `automatic` is what drift and covariance use. Differences are relative to Σ|β̂|. Results go to
 benchmarks/results/evaluation.json.
 
     python benchmarks/evaluation.py [--points 1000000]

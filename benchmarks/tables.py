@@ -190,7 +190,8 @@ def evaluation(rows):
         "outputs",
         "reach",
         "straightforward",
-        "feature by feature",
+        "direct",
+        "type 3",
         "automatic",
         "ratio",
         "difference",
@@ -198,7 +199,7 @@ def evaluation(rows):
     for row in rows:
         yield [
             *(f"{row[name]:g}" for name in ("inputs", "features", "outputs", "reach")),
-            *(f"{row[f'{name}_seconds']:.2f} s" for name in ("straightforward", "direct")),
+            *(f"{row[f'{name}_seconds']:.2f} s" for name in ("straightforward", "direct", "type_3")),
             f"{row['automatic_seconds']:.3f} s",
             f"{row['ratio']:.0f}",
             power(row["difference"]) if row["difference"] else "0",
