@@ -8,7 +8,6 @@ in a process of its own whose peak resident memory is measured. Results go to be
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -42,9 +41,17 @@ def write(path, n):
     file.flush()
 
 
+def peak_megabytes():
+    """Peak resident memory of this program; getrusage would count what its parent held before starting it."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1e3
+    raise RuntimeError("peak memory is read from /proc, which this system does not have")
+
+
 def learn(path):
     """Learn from the file; print figures as JSON."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_megabytes()
     began = time.perf_counter()
     data = itofit.Transitions.from_blocks(np.load(path, mmap_mode="r"), "trajectory", h=H)
     sde = itofit.fit(data, rng=0)
@@ -58,8 +65,8 @@ def learn(path):
                 "seconds": seconds,
                 "iteration_seconds": float(sde.drift_history.seconds.sum() + sde.covariance_history.seconds.sum()),
                 "iterations": sde.drift_history.n_iterations + sde.covariance_history.n_iterations,
-                "megabytes_before": before / 1e3,
-                "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+                "megabytes_before": before,
+                "peak_megabytes": peak_megabytes(),
                 "drift_error": float(np.abs(sde.drift(x)[:, 0] + 2 * x).max()),
                 "diffusion_error": float(np.abs(sde.diffusion(x)[:, 0, 0] - 0.5 - 0.2 * np.tanh(x)).max()),
             }
