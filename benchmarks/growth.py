@@ -143,6 +143,7 @@ def plot(rows):
         ax.set_title(f"{m} input{'s' if m > 1 else ''}", fontsize=10)
         ax.set_xlabel("rows")
         ax.grid(alpha=0.3)
+        ax.yaxis.set_major_formatter("{x:g}")
     axes[0].set_ylabel("milliseconds per iteration")
     axes[0].legend(frameon=False)
     FIGURE.parent.mkdir(exist_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import get_args
+from typing import TypeAlias, get_args
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from itofit._progress import Progress
 from itofit._version import __version__
 from itofit.arff import ARFF
 from itofit.covariance import FLOOR, LEAST_FLOOR, Structure, entries, outer_entries, reference_factor, to_matrices
-from itofit.regression import Sample, Scaling, fit_series
+from itofit.regression import Fitted, Sample, Scaling, fit_series, warn_if_unsettled
 from itofit.sde import DataSummary, LearnedSDE
 from itofit.survey import Survey, TransitionRows, survey
 from itofit.transitions import BlockedTransitions, Transitions
+
+Data: TypeAlias = Transitions | BlockedTransitions
 
 LEAST_TRANSITIONS = 20
 CONSTANT_RATE = 1e-9
@@ -30,7 +32,7 @@ LARGEST_FLOORED_SHARE = 0.1
 
 
 def fit(
-    data: Transitions | BlockedTransitions,
+    data: Data,
     *,
     structure: Structure = "full",
     drift: ARFF | None = None,
@@ -94,28 +96,13 @@ def fit(
             raise InputError(f"{name} must be an itofit.ARFF or None, got {type(value).__name__}")
     _check_form(data)
     random, seed = generator(rng)
-    d = data.n_outputs
-
     with Progress(progress) as bar:
         found = survey(data, bar)
         _check_learnable(found)
         for arff in (drift, covariance):  # what cannot be done is said before any work
             (arff or ARFF()).resolve(found.n_rows, data.n_inputs)
-        rows = TransitionRows(data, found.n_rows, d, lambda block: block.rates)
-        scaling = Scaling.of(found.low, found.high, found.rate_mean)
-        f = fit_series(random, Sample(random, rows, drift or ARFF(), scaling, bar, "drift"), found.rate_std)
-
-        def targets(block: Transitions) -> Float:
-            residuals = (block.rates - f.series(block.inputs)) * np.sqrt(block.h)[:, None]
-            return outer_entries(residuals, structure)
-
-        n_entries = len(entries(structure, d)[0])
-        rows = TransitionRows(data, found.n_rows, n_entries, targets)
-        scaling = Scaling.of(found.low, found.high, np.zeros(n_entries))
-        sample = Sample(random, rows, covariance or ARFF(), scaling, bar, "covariance")
-        mean = to_matrices(sample.mean[None], structure, d)[0]
-        _check_noise(mean)
-        sigma = fit_series(random, sample, _target_units(mean, structure))
+        f = _fit_drift(random, data, found, drift or ARFF(), bar)
+        sigma, mean = _fit_covariance(random, data, found, f, structure, covariance or ARFF(), bar)
         sde = LearnedSDE(
             drift_series=f.series,
             covariance_series=sigma.series,
@@ -140,9 +127,42 @@ def fit(
             version=__version__,
         )
         n_floored = sum(int(sde.floored(block.inputs).sum()) for block in data.blocks())
-        sde = replace(sde, floored_share=n_floored / found.n_rows)
+    sde = replace(sde, floored_share=n_floored / found.n_rows)
+    warn_if_unsettled(f, "drift")
+    warn_if_unsettled(sigma, "covariance")
     _warn_of_failures(sde)
     return sde
+
+
+def _fit_drift(rng: np.random.Generator, data: Data, found: Survey, arff: ARFF, bar: Progress) -> Fitted:
+    """Algorithm 1 on increments / h."""
+    rows = TransitionRows(data, found.n_rows, data.n_outputs, lambda block: block.rates)
+    scaling = Scaling.of(found.low, found.high, found.rate_mean)
+    return fit_series(rng, Sample(rng, rows, arff, scaling, bar, "drift"), found.rate_std)
+
+
+def _fit_covariance(
+    rng: np.random.Generator,
+    data: Data,
+    found: Survey,
+    f: Fitted,
+    structure: Structure,
+    arff: ARFF,
+    bar: Progress,
+) -> tuple[Fitted, Float]:
+    """Algorithm 1 on the entries of rrᵀ / h for the residuals r of the drift, and their mean, shape (d, d)."""
+
+    def targets(block: Transitions) -> Float:
+        residuals = (block.rates - f.series(block.inputs)) * np.sqrt(block.h)[:, None]
+        return outer_entries(residuals, structure)
+
+    n_entries = len(entries(structure, data.n_outputs)[0])
+    rows = TransitionRows(data, found.n_rows, n_entries, targets)
+    scaling = Scaling.of(found.low, found.high, np.zeros(n_entries))
+    sample = Sample(rng, rows, arff, scaling, bar, "covariance")
+    mean = to_matrices(sample.mean[None], structure, data.n_outputs)[0]
+    _check_noise(mean)
+    return fit_series(rng, sample, _target_units(mean, structure)), mean
 
 
 def _warn_of_failures(sde: LearnedSDE) -> None:

@@ -220,16 +220,20 @@ def fit_series(rng: np.random.Generator, sample: Sample, unit: Float) -> Fitted:
         sample = sample.as_direct(rng)
         best, history = train(rng, sample.problem(unit), sample.settings, show)
     settings, scaling = sample.settings, sample.scaling
-    if history.stopped == "max_iterations":
-        warnings.warn(
-            f"{sample.label} ended at max_iterations = {settings.max_iterations} before its validation error settled; "
-            "allow more iterations",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
     if settings.search_rows < sample.rows.n_rows:
         best = sample.solve_on_all(best.omega, unit)
     series = FourierSeries(
         omega=best.omega, beta=best.beta * unit, shift=scaling.shift, scale=scaling.scale, offset=scaling.offset
     )
     return Fitted(series, history, settings)
+
+
+def warn_if_unsettled(fitted: Fitted, label: str) -> None:
+    """Warn, in the name of the caller's caller, if a training ended at its maximal number of iterations."""
+    if fitted.history.stopped == "max_iterations":
+        warnings.warn(
+            f"{label} ended at max_iterations = {fitted.settings.max_iterations} before its validation error settled; "
+            "allow more iterations",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

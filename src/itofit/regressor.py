@@ -12,7 +12,7 @@ from itofit._checks import Float
 from itofit._progress import Progress
 from itofit.arff import ARFF, Pairing
 from itofit.normal_equations import Form
-from itofit.regression import Sample, Scaling, fit_series
+from itofit.regression import Sample, Scaling, fit_series, warn_if_unsettled
 from itofit.rows import ArrayRows
 
 
@@ -93,7 +93,9 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             random = np.random.default_rng(seed)
             scaling = Scaling.of(points.min(axis=0), points.max(axis=0), targets.mean(axis=0))
             sample = Sample(random, ArrayRows(points, targets), ARFF(**parameters), scaling, bar, "training")
-            self.series_, self.history_, self.settings_ = fit_series(random, sample, np.where(spread > 0, spread, 1.0))
+            fitted = fit_series(random, sample, np.where(spread > 0, spread, 1.0))
+        warn_if_unsettled(fitted, "training")
+        self.series_, self.history_, self.settings_ = fitted
         self.n_iter_ = self.history_.n_iterations
         return self
 

@@ -424,5 +424,6 @@ def _batches(n: int) -> Iterator[slice]:
 def _training(settings: Settings, history: History) -> str:
     return (
         f"{settings.n_features} features, ridge {settings.ridge:g}, {history.n_iterations} iterations "
-        f"(best {history.best_iteration}, stopped by {history.stopped}) in {history.seconds.sum():.2f} s"
+        f"(best {history.best_iteration}, stopped by {history.stopped}) in {history.seconds.sum():.2f} s, "
+        f"{settings.normal_equations} sums"
     )
