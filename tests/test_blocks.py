@@ -259,6 +259,18 @@ def test_h_is_that_of_each_block_or_that_of_all(form):
         from_blocks([{**named, "h": H}], form, h=0.25)
 
 
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_mapped_files_give_the_same_in_each_pass(mode, tmp_path, monkeypatch):
+    set_everywhere(monkeypatch, "PASS_ROWS", 64)
+    np.save(tmp_path / "path.npy", X0)
+    path, expected = np.load(tmp_path / "path.npy", mmap_mode=mode), X0.copy()
+    if mode != "r":
+        path[7] = expected[7] = 0.5  # must survive that memory is given back
+    data = from_blocks(path, "trajectory", h=0.1)
+    for _ in range(3):
+        equal(whole(data).inputs, expected[:-1])
+
+
 @pytest.mark.parametrize("form", ["pairs", "increments", "underdamped"])
 def test_transitions_are_one_block(form):
     assert len(from_blocks(PAIRS, form)) == len(PAIRS)

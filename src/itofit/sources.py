@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -72,6 +73,7 @@ class BlockSource:
         if self.blocks_are_arrays:
             for rows in slices(len(given)):
                 yield given[rows]
+                _release(given)
             return
         if _is_array(given):
             raise InputError("source is one array, but a block has several: give a tuple of arrays, as in (x0, x1)")
@@ -80,6 +82,16 @@ class BlockSource:
             raise InputError(f"all arrays of source must have the same length, got {' and '.join(map(str, lengths))}")
         for rows in slices(lengths[0]):
             yield tuple(part[rows] if _is_array(part) else part for part in given)
+            for part in given:
+                _release(part)
+
+
+def _release(array: object) -> None:
+    """Give back the memory that a file mapped for reading alone has taken; what is needed again is read again."""
+    mapped = getattr(array, "_mmap", None)
+    if isinstance(array, np.memmap) and array.mode == "r" and isinstance(mapped, mmap.mmap):
+        if hasattr(mapped, "madvise"):  # not on every system
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _is_array(value: object) -> bool:
