@@ -88,10 +88,8 @@ class BlockSource:
 
 def _release(array: object) -> None:
     """Give back the memory that a file mapped for reading alone has taken; what is needed again is read again."""
-    mapped = getattr(array, "_mmap", None)
-    if isinstance(array, np.memmap) and array.mode == "r" and isinstance(mapped, mmap.mmap):
-        if hasattr(mapped, "madvise"):  # not on every system
-            mapped.madvise(mmap.MADV_DONTNEED)
+    if isinstance(array, np.memmap) and array.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
+        array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def _is_array(value: object) -> bool:
