@@ -33,7 +33,7 @@ def main():
                 with one_blas_thread:  # as training does
                     for name, equations in forms.items():
                         seconds[name] = float(np.median(timed(lambda e=equations, o=omega: e.solve(o, RIDGE), 9)))
-                chosen = cheaper_form(n, K, m, RIDGE)
+                chosen = cheaper_form(n, K, m, 2, RIDGE)
                 regret = seconds[chosen] / min(seconds.values())
                 rows.append({"inputs": m, "features": K, "rows": n, **seconds, "chosen": chosen, "regret": regret})
                 print(

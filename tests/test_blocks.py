@@ -603,7 +603,7 @@ def test_a_search_on_some_of_the_rows_takes_two_passes_more():
     ("m", "parameters", "passes"),
     [
         (1, {"delta": 30.0}, 4),
-        (1, {"delta": 1000.0}, 6),  # starts again with direct sums, both times
+        (1, {"delta": 1000.0}, 7),  # starts again with direct sums, both times
         (2, {"delta": 100.0}, 9),  # after more moments did not suffice
         (3, {"delta": 20.0}, 6),
         (2, {"ridge": 0.0, "search_rows": 100, "normal_equations": "direct"}, 6),
@@ -617,6 +617,64 @@ def test_passes_stay_few_with_wide_steps_and_without_a_ridge(monkeypatch, m, par
     arff = ARFF(**{"n_features": 16, "max_iterations": 20, "normal_equations": "gridded", **parameters})
     itofit.fit(from_blocks(source), structure="diagonal", drift=arff, covariance=arff, rng=0)
     assert source.ends == passes
+
+
+def test_values_that_change_between_passes_are_an_error():
+    noise = np.random.default_rng(0)
+
+    def blocks():
+        for x0, x1, h in cut(50, X0, X1, H):
+            yield x0, x1 + 1e-6 * noise.normal(size=x1.shape), h
+
+    with pytest.raises(InputError, match="block 0 of the source has other values than in an earlier pass"):
+        quick_fit(from_blocks(blocks))
+
+
+def test_each_block_a_trajectory_of_its_own():
+    paths = [X0[:100], X0[100:103], X0[103:104], X0[104:]]
+    data, expected = from_blocks(paths, "trajectories", h=0.1), Transitions.from_trajectories(paths, dt=0.1)
+    found = whole(data)
+    equal(found.inputs, expected.inputs)
+    equal(found.increments, expected.increments)
+    equal(found.groups, expected.groups)
+    times = [np.arange(len(path)) * 0.1 for path in paths]  # each starts again
+    equal(whole(from_blocks(list(zip(paths, times, strict=True)), "trajectories")).increments, expected.increments)
+
+
+def test_a_trajectory_with_its_times_is_sliced(monkeypatch):
+    set_everywhere(monkeypatch, "PASS_ROWS", 64)
+    times = np.cumsum(np.random.default_rng(0).uniform(0.1, 0.2, len(X0)))
+    for path in (X0, X0[:, 0]):
+        found, expected = (
+            whole(from_blocks((path, times), "trajectory")),
+            Transitions.from_trajectories(path, times=times),
+        )
+        equal(found.inputs, expected.inputs)
+        equal(found.h, expected.h)
+
+
+def test_tables_with_named_columns_are_blocks():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x0": X0[:, 0], "x1": X1[:, 0], "h": H})
+    found = whole(from_blocks(lambda: (frame[i : i + 70] for i in range(0, 300, 70))))
+    equal(found.inputs, X0[:, :1])
+    with pytest.raises(InputError, match="source must be a function or a sequence that gives blocks, got DataFrame"):
+        from_blocks(frame)
+
+
+def test_parts_of_blocked_data_are_read_through_the_whole(monkeypatch):
+    set_everywhere(monkeypatch, "PASS_ROWS", 64)
+    data = from_blocks(BLOCKS)
+    rest, held_out = data.split(0.2, rng=3)
+    assert (len(rest), len(held_out)) == (240, 60)
+    together = np.concatenate([whole(rest).inputs, whole(held_out).inputs])
+    equal(np.sort(together, axis=0), np.sort(X0, axis=0))
+    again, _ = data.split(0.2, rng=3)
+    equal(whole(again).inputs, whole(rest).inputs)
+    sde = quick_fit(rest)
+    assert np.isfinite(sde.nll(held_out))
+    with pytest.raises(InputError, match="cannot split 1 row"):
+        from_blocks([(X0[:1], X1[:1], H[:1])]).split()
 
 
 def test_likelihood_is_one_pass():

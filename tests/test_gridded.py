@@ -35,7 +35,7 @@ from itofit.normal_equations import (
     gridded,
     moments_of,
 )
-from itofit.normal_equations.gridded import ACCURACY, LEAST_BOX, MARGIN, MOST_MOMENTS, FrequenciesTooLarge
+from itofit.normal_equations.gridded import ACCURACY, LEAST_BOX, LEAST_MARGIN, MARGIN, MOST_MOMENTS, FrequenciesTooLarge
 from itofit.normal_equations.polynomials import PolynomialSums
 from itofit.normal_equations.tables import NodeSums, TableSums
 
@@ -443,7 +443,7 @@ def test_boxes_that_would_be_too_large_are_refused(D):
     found = GriddedNormalEquations(part)
     assert_same(found, omega, u, y)
     box, n_asked = found.box, len(part.asked)
-    for reach in (1.01 * MOST_MOMENTS[D] / MARGIN, 1e6, 1e15):
+    for reach in (MOST_MOMENTS[D] / LEAST_MARGIN, 1e6, 1e15):
         far = omega.copy()
         far[0, -1] = reach
         for ask in (lambda far=far: found.solve(far, RIDGE), lambda far=far: found.mse(far, np.ones((6, 2), complex))):
@@ -462,7 +462,11 @@ def test_the_largest_box(D):
     found = equations(u, y)
     assert_same(found, omega, u, y)
     assert found.box[0] == pytest.approx(side)
-    omega[0, 0] = (side + 1) / MARGIN  # one more, and it is too large
+    omega[0, 0] = side / LEAST_MARGIN
+    found = equations(u, y)
+    assert_same(found, omega, u, y)
+    assert found.box[0] == pytest.approx(side)
+    omega[0, 0] = (side + 1) / LEAST_MARGIN  # one more, and it is too large
     with pytest.raises(FrequenciesTooLarge):
         equations(u, y).gram(omega)
 
@@ -634,28 +638,28 @@ def test_memory_of_making_moments_is_that_of_few_copies_of_the_rows():
 
 
 def test_direct_sums_where_moments_cannot_serve():
-    assert cheaper_form(10**9, 128, 4, RIDGE) == "direct"
-    assert cheaper_form(10**9, 128, 100, RIDGE) == "direct"
-    assert cheaper_form(10**9, 128, 1, 0.0) == "direct"
-    assert cheaper_form(10**9, 128, 1, 1e-12) == "direct"
+    assert cheaper_form(10**9, 128, 4, 1, RIDGE) == "direct"
+    assert cheaper_form(10**9, 128, 100, 1, RIDGE) == "direct"
+    assert cheaper_form(10**9, 128, 1, 1, 0.0) == "direct"
+    assert cheaper_form(10**9, 128, 1, 1, 1e-12) == "direct"
 
 
 @pytest.mark.parametrize("n_inputs", [1, 2, 3])
 @pytest.mark.parametrize("K", [8, 32, 128, 512])
 def test_few_rows_are_summed_directly_and_many_are_not(n_inputs, K):
-    assert n_inputs == 1 or cheaper_form(20, K, n_inputs, RIDGE) == "direct"
-    assert cheaper_form(100_000, K, n_inputs, RIDGE) == "gridded"
-    forms = [cheaper_form(n, K, n_inputs, RIDGE) for n in np.logspace(0, 9, 200).astype(int)]
+    assert n_inputs == 1 or cheaper_form(20, K, n_inputs, 1, RIDGE) == "direct"
+    assert cheaper_form(100_000, K, n_inputs, 1, RIDGE) == "gridded"
+    forms = [cheaper_form(n, K, n_inputs, 1, RIDGE) for n in np.logspace(0, 9, 200).astype(int)]
     assert forms == sorted(forms)  # "direct" up to some number of rows, "gridded" from there on
 
 
 def test_what_is_chosen_is_what_is_resolved():
     for n_rows, n_inputs in ((50, 1), (200_000, 1), (200_000, 3), (200_000, 4)):
         chosen = ARFF(n_features=64).resolve(n_rows, n_inputs)
-        assert chosen.normal_equations == cheaper_form(n_rows, 64, n_inputs, chosen.ridge)
+        assert chosen.normal_equations == cheaper_form(n_rows, 64, n_inputs, 1, chosen.ridge)
     assert ARFF(n_features=64).resolve(200_000, 1).search_rows == 200_000
     assert ARFF(n_features=64).resolve(200_000, 4).search_rows == 25_000
-    assert ARFF(n_features=64, search_rows=100).resolve(10**6, 1).normal_equations == cheaper_form(100, 64, 1, RIDGE)
+    assert ARFF(n_features=64, search_rows=100).resolve(10**6, 1).normal_equations == cheaper_form(100, 64, 1, 1, RIDGE)
 
 
 # Training
@@ -666,6 +670,18 @@ def transitions(seed, n, D):
     x0 = rng.uniform(-2, 2, (n, D))
     x1 = x0 + 0.01 * 10 * np.sin(2 * x0) + 0.1 * (0.5 + 0.2 * x0) * rng.normal(size=(n, D))
     return Transitions.from_pairs(x0, x1, h=0.01)
+
+
+@pytest.mark.parametrize("learn", ["drift", "covariance"])
+def test_a_ridge_that_moments_cannot_serve_is_refused(learn):
+    impossible = ARFF(normal_equations="gridded", ridge=1e-9)
+    with pytest.raises(InputError, match="'gridded' needs a ridge of at least 1e-08, got 1e-09"):
+        itofit.fit(transitions(0, 100, 1), **{learn: impossible}, rng=0)
+
+
+def test_many_outputs_make_moments_dear():
+    assert cheaper_form(4000, 64, 3, 1, RIDGE) == "gridded"
+    assert cheaper_form(4000, 64, 3, 55, RIDGE) == "direct"
 
 
 @pytest.mark.parametrize("learn", ["drift", "covariance"])

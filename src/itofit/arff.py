@@ -29,7 +29,7 @@ import numpy as np
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Complex, Float, InputError, Int, count, flag, fraction, one_of, positive
-from itofit.normal_equations import MOST_INPUTS, Form, NormalEquations, cheaper_form
+from itofit.normal_equations import LEAST_RIDGE, MOST_INPUTS, Form, NormalEquations, cheaper_form
 
 Pairing = Literal["printed", "reindex", "solve"]
 Stop = Literal["stagnation", "max_iterations"]
@@ -102,6 +102,10 @@ class ARFF:
         for name in ("ridge", "delta", "gamma"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name), zero=True)
+        if None not in (self.min_iterations, self.max_iterations) and self.min_iterations > self.max_iterations:  # type: ignore[operator]
+            raise InputError(
+                f"min_iterations must not exceed max_iterations, got {self.min_iterations} and {self.max_iterations}"
+            )
         fraction("validation_fraction", self.validation_fraction)
         flag("resample", self.resample)
         if self.pairing is not None:
@@ -109,8 +113,8 @@ class ARFF:
         if self.normal_equations is not None:
             one_of("normal_equations", self.normal_equations, get_args(Form))
 
-    def resolve(self, n_rows: int, n_inputs: int) -> Settings:
-        """These parameters with every `None` replaced by a choice for `n_rows` rows of data with `n_inputs` inputs."""
+    def resolve(self, n_rows: int, n_inputs: int, n_outputs: int = 1) -> Settings:
+        """These parameters with every `None` replaced by a choice for so many rows, inputs and outputs."""
 
         def first(value: int | None, default: int) -> int:
             return default if value is None else int(value)
@@ -119,11 +123,16 @@ class ARFF:
         least = first(self.min_iterations, 20 if self.max_iterations is None else min(20, self.max_iterations))
         ridge = 2e-3 if self.ridge is None else float(self.ridge)
         all_or_given = first(self.search_rows, n_rows)
-        form = self.normal_equations or cheaper_form(min(all_or_given, n_rows), K, n_inputs, ridge)
+        form = self.normal_equations or cheaper_form(min(all_or_given, n_rows), K, n_inputs, n_outputs, ridge)
         if form == "gridded" and n_inputs > MOST_INPUTS:
             raise InputError(
                 f"normal_equations='gridded' serves up to {MOST_INPUTS} inputs, the data have {n_inputs}; "
                 "use 'direct' or None"
+            )
+        if form == "gridded" and ridge < LEAST_RIDGE:
+            raise InputError(
+                f"normal_equations='gridded' needs a ridge of at least {LEAST_RIDGE:g}, got {ridge:g}: below, "
+                "amplitudes depend on digits that it does not have; use 'direct' or None"
             )
         return Settings(
             n_features=K,

@@ -5,16 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import ceil
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from itofit._checks import ConvergenceWarning, Float, InputError
 from itofit._progress import Progress
 from itofit.arff import ARFF, History, Info, Problem, Settings, State, train
 from itofit.fourier import FourierSeries
 from itofit.normal_equations import (
+    MOST_INPUTS,
     DirectNormalEquations,
     FrequenciesTooLarge,
     GriddedNormalEquations,
@@ -28,7 +31,7 @@ from itofit.rows import TRAIN, VALIDATION, Rows, Split, column_sum
 FIRST_MOMENTS = {1: 256, 2: 64, 3: 24}
 """Moments made in the first pass, in each direction, by number of inputs; more in another if a frequency needs them."""
 FIRST_MOMENTS_OUT_OF_MEMORY = {1: 1024, 2: 96, 3: 32}
-"""The same for data that are read again in each pass: enough for |ω| up to about 900, 70 and 13."""
+"""The same for data that are read again in each pass: enough for |ω| up to about 600, 40 and 8."""
 GROWTH = {1: 2.0, 2: 1.5, 3: 1.25}
 """By what factor at least the number of moments grows, by number of inputs."""
 KEPT_ROWS = 25_000
@@ -50,13 +53,14 @@ class Scaling:
     shift: Float
     scale: Float
     offset: Float
+    varies: npt.NDArray[np.bool_]  # which inputs are not constant
 
     @classmethod
     def of(cls, low: Float, high: Float, offset: Float) -> Scaling:
         """Inputs between low and high go to [−½, ½]; a constant one goes to zero."""
         shift = low + 0.5 * (high - low)
         scale = 2 * np.maximum(high - shift, shift - low)  # the range, and not less if shift was rounded
-        return cls(shift, np.where(scale > 0, scale, 1.0), offset)
+        return cls(shift, np.where(scale > 0, scale, 1.0), offset, scale > 0)
 
     def __call__(self, x: Float, y: Float) -> tuple[Float, Float]:
         """Scaled points and targets."""
@@ -90,7 +94,7 @@ class Sample:
         label: str,
     ) -> None:
         self.arff = arff
-        self.settings = settings = arff.resolve(rows.n_rows, rows.n_inputs)
+        self.settings = settings = arff.resolve(rows.n_rows, rows.n_inputs, rows.n_outputs)
         n_searched = min(settings.search_rows, rows.n_rows)
         n_out = min(max(round(settings.validation_fraction * n_searched), 1), n_searched - 1)
         self.rows, self.scaling, self.progress, self.label = rows, scaling, progress, label
@@ -108,18 +112,23 @@ class Sample:
 
     def solve_on_all(self, omega: Float, unit: Float) -> State:
         """Amplitudes at the frequencies omega from all rows, searched or not, in one more pass."""
-        rows = self.rows
-        equations = DirectNormalEquations.over(
-            lambda: ((u, y / unit) for u, y in self._blocks()), rows.n_rows, rows.n_inputs, rows.n_outputs
-        )
-        return State(omega, equations.solve(omega, self.settings.ridge))
+        rows, ridge = self.rows, self.settings.ridge
+        equations: NormalEquations
+        if self.gridded and rows.n_inputs < MOST_INPUTS:  # where moments cost less than one direct solve
+            equations = GriddedNormalEquations(WholePart(self, unit), accuracy_for(ridge))
+        else:
+            equations = DirectNormalEquations.over(
+                lambda: ((u, y / unit) for u, y in self.blocks()), rows.n_rows, rows.n_inputs, rows.n_outputs
+            )
+        return State(omega, equations.solve(omega, ridge))
 
     def require(self, Q: tuple[int, ...]) -> None:
         """Make at least Q moments in each direction, in a new pass if there are fewer."""
         have = self.moments[TRAIN].values.shape[1:]
         if any(q > h for q, h in zip(Q, have, strict=True)):
             growth = GROWTH[len(have)]
-            self._read(tuple(h if q <= h else max(q, ceil(growth * h)) for q, h in zip(Q, have, strict=True)))
+            new = [h if q <= h else max(q, ceil(growth * h)) for q, h in zip(Q, have, strict=True)]
+            self._read(tuple(new if self.rows.in_memory else [max(new)] * len(new)))  # so that passes stay few
 
     def as_direct(self, rng: np.random.Generator) -> Sample:
         """The same rows for a training with direct normal equations."""
@@ -132,7 +141,8 @@ class Sample:
         u, y = self.arrays[part]
         return DirectNormalEquations(u, y / unit)
 
-    def _blocks(self) -> Iterator[tuple[Float, Float]]:
+    def blocks(self) -> Iterator[tuple[Float, Float]]:
+        """All rows, with scaled points and centred targets."""
         done = 0
         for x, y in self.rows.blocks():
             u, centred = self.scaling(x, y)
@@ -150,7 +160,7 @@ class Sample:
         pieces: dict[int, list[tuple[Float, Float]]] = {TRAIN: [], VALIDATION: []}
         moments: dict[int, Moments] = {}
         total = np.zeros(self.rows.n_outputs)
-        for i, (u, y) in enumerate(self._blocks()):
+        for i, (u, y) in enumerate(self.blocks()):
             total += column_sum(y)
             member = self.split.parts(i)
             for part, found in pieces.items():
@@ -192,6 +202,21 @@ class SamplePart:
         return self.sample.moments[self.part].scaled(self.unit)
 
 
+class WholePart:
+    """All rows of a sample, with their targets divided by their unit."""
+
+    arrays = None
+
+    def __init__(self, sample: Sample, unit: Float) -> None:
+        self.sample, self.unit = sample, unit
+        self.n_rows, self.n_inputs = sample.rows.n_rows, sample.rows.n_inputs
+        self.n_outputs = sample.rows.n_outputs
+
+    def moments(self, Q: tuple[int, ...]) -> Moments:
+        """The moments of the rows, in one pass."""
+        return reduce(Moments.plus, (moments_of(u, y / self.unit, Q) for u, y in self.sample.blocks()))
+
+
 def fit_series(rng: np.random.Generator, sample: Sample, unit: Float) -> Fitted:
     """Learn y ≈ g(x) as a Fourier series.
 
@@ -222,8 +247,13 @@ def fit_series(rng: np.random.Generator, sample: Sample, unit: Float) -> Fitted:
     settings, scaling = sample.settings, sample.scaling
     if settings.search_rows < sample.rows.n_rows:
         best = sample.solve_on_all(best.omega, unit)
+    varies = sample.scaling.varies  # elsewhere frequencies change nothing on the data, and must not beside them
     series = FourierSeries(
-        omega=best.omega, beta=best.beta * unit, shift=scaling.shift, scale=scaling.scale, offset=scaling.offset
+        omega=best.omega * varies,
+        beta=best.beta * unit,
+        shift=scaling.shift,
+        scale=scaling.scale,
+        offset=scaling.offset,
     )
     return Fitted(series, history, settings)
 

@@ -34,7 +34,7 @@ from itofit.fourier import FourierSeries
 from itofit.likelihood import gaussian_nll
 from itofit.normal_equations import Form
 from itofit.simulation import Outside, euler_maruyama
-from itofit.transitions import BlockedTransitions, Kind, Transitions, plural
+from itofit.transitions import BlockedTransitions, Kind, Transitions, plural, shown_range
 
 BATCH_ROWS = 65_536
 
@@ -205,7 +205,7 @@ class LearnedSDE:
     def summary(self) -> str:
         """What was learned, from what and how, as a few lines of text."""
         data, drift, covariance = self.data, self.drift_history, self.covariance_history
-        h = f"{data.h_min:g}" if data.h_min == data.h_max else f"{data.h_min:.3g} to {data.h_max:.3g}"
+        h = shown_range(data.h_min, data.h_max)
         groups = "" if data.n_groups is None else f" in {plural(data.n_groups, 'group')}"
         return "\n".join(
             [

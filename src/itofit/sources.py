@@ -44,7 +44,7 @@ class BlockSource:
             yield from self._slices(given)
             return
         try:
-            if isinstance(given, str | bytes | Mapping):
+            if isinstance(given, str | bytes | Mapping) or hasattr(given, "iloc"):  # a table is no sequence of blocks
                 raise TypeError
             blocks = iter(given)
         except TypeError:
@@ -63,20 +63,31 @@ class BlockSource:
                 blocks.close()
 
     def _holds_arrays(self, given: object) -> bool:
-        """Whether the source is a tuple or list of whole arrays, and perhaps numbers, and not of blocks."""
-        if self.blocks_are_arrays or not isinstance(given, tuple | list):
+        """Whether the source is a tuple or list of whole arrays, and perhaps numbers, and not of blocks.
+
+        Where a block is an array, only a tuple of one and of as many times is taken for whole arrays.
+        """
+        if self.blocks_are_arrays:
+            return (
+                isinstance(given, tuple)
+                and len(given) == 2
+                and all(_is_array(part) for part in given)
+                and np.ndim(given[1]) == 1
+                and len(given[0]) == len(given[1])
+            )
+        if not isinstance(given, tuple | list):
             return False
         return any(_is_array(part) for part in given) and all(_is_array(part) or np.isscalar(part) for part in given)
 
     def _slices(self, given: Any) -> Iterator[object]:  # noqa: ANN401
         """Blocks of whole arrays."""
-        if self.blocks_are_arrays:
+        if _is_array(given):
+            if not self.blocks_are_arrays:
+                raise InputError("source is one array, but a block has several: give a tuple of arrays, as in (x0, x1)")
             for rows in slices(len(given)):
                 yield given[rows]
                 _release(given)
             return
-        if _is_array(given):
-            raise InputError("source is one array, but a block has several: give a tuple of arrays, as in (x0, x1)")
         lengths = sorted({len(part) for part in given if _is_array(part)})
         if len(lengths) > 1:
             raise InputError(f"all arrays of source must have the same length, got {' and '.join(map(str, lengths))}")

@@ -149,4 +149,7 @@ class Pieces:
             )
         self.last = rows[-1:].copy(), clock[-1:].copy()
         steps = np.diff(clock) if self.dt is None else np.full(len(rows) - 1, self.dt)
-        return moves(rows, steps)
+        starts, increments, h = moves(rows, steps)
+        if not np.isfinite(increments).all():
+            raise InputError("has steps that are too large for double precision; change the unit")
+        return starts, increments, h

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -24,12 +25,12 @@ from itofit._checks import (
     positive,
     same_rows,
 )
-from itofit.rows import PASS_ROWS, slices
+from itofit.rows import PASS_ROWS, TRAIN, VALIDATION, Split, slices
 from itofit.sources import BlockSource, Source
 from itofit.trajectories import Pieces, as_trajectories, moves, steps_of
 
 Kind = Literal["diffusion", "underdamped", "general"]
-Form = Literal["pairs", "increments", "underdamped", "trajectory"]
+Form = Literal["pairs", "increments", "underdamped", "trajectory", "trajectories"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -209,21 +210,23 @@ class Transitions:
     ) -> BlockedTransitions:
         """Data larger than memory, read block by block as often as needed.
 
-        `fit` passes over such data four times, and six times with three inputs or more, where it searches on a part of
-        the rows. It takes memory for a block, not for the data, and learns the same as from the same rows in memory,
-        however they are cut into blocks.
+        `fit` passes over such data four times, and six times where it searches on a part of the rows (three inputs and
+        more than 250,000 rows, or more inputs and more than 25,000). It takes memory for a block, not for the data, and
+        learns the same as from the same rows in memory, however they are cut into blocks.
 
         Parameters
         ----------
         source : callable, sequence or other re-iterable
             What gives the blocks: a function without arguments that starts a new iteration over them, a list of
             them, or any object that can be iterated over again and again. Or whole arrays that are sliced, such as
-            memory-mapped ones or those of HDF5 files: the trajectory for `form="trajectory"`, else a tuple of them.
-        form : {"pairs", "increments", "underdamped", "trajectory"}
+            memory-mapped ones or those of HDF5 files: for `form="trajectory"` the trajectory or a tuple of it and its
+            times, for pairs and the like a tuple of them.
+        form : {"pairs", "increments", "underdamped", "trajectory", "trajectories"}
             What a block is. A tuple of arrays (x0, x1, h), (inputs, increments, h) or (x0, v0, x1, v1, h), without h if
-            it is given for all, with `groups` as a last element if known; or a dictionary of arrays with these names.
-            For "trajectory" an array of consecutive observations (T, d) or a tuple of them and their times, where each
-            block goes on where the last one ended. A block may also be a `Transitions`, which ends a trajectory.
+            it is given for all, with `groups` as a last element if known; or a dictionary or table of arrays with
+            these names. For "trajectory" and "trajectories" an array of consecutive observations (T, d) or a tuple of
+            them and their times: for the first each block goes on where the last one ended, for the second it is a
+            trajectory of its own. A block may also be a `Transitions`.
         h : float, optional
             The time each move took, if blocks do not say.
         kind : {"diffusion", "underdamped", "general"}, optional
@@ -304,8 +307,7 @@ class Transitions:
         return self.increments / self.h[:, None]
 
     def __repr__(self) -> str:
-        low, high = self.h.min(), self.h.max()
-        h = f"h = {low:g}" if low == high else f"h = {low:.3g} to {high:.3g}"
+        h = f"h = {shown_range(self.h.min(), self.h.max())}"
         parts = [
             plural(len(self), "transition"),
             plural(self.n_inputs, "input"),
@@ -395,12 +397,13 @@ class BlockedTransitions:
         self._form = one_of("form", form, get_args(Form))
         if isinstance(source, Transitions):
             source = [source]
-        self._source = BlockSource(source, blocks_are_arrays=form == "trajectory")
+        self._source = BlockSource(source, blocks_are_arrays=form in ("trajectory", "trajectories"))
         self._h = None if h is None else positive("h", h)
         if kind is not None and form != "increments":
             raise InputError(f"kind can be chosen for form='increments' alone; it follows from form={form!r}")
         self._declared_kind = kind
         self._lengths: list[int] | None = None
+        self._ends: list[int] = []
         first = next(self._converted(), None)
         if first is None:
             raise InputError("the source of blocks holds no transition")
@@ -446,9 +449,40 @@ class BlockedTransitions:
         if waiting:
             yield Transitions.concatenate(waiting)
 
+    def split(self, held_out: float = 0.1, *, rng: RNG = None) -> tuple[BlockedTransitions, BlockedTransitions]:
+        """Two parts at random, one to learn from and one held out, each read through the whole.
+
+        Parameters
+        ----------
+        held_out : float
+            Share of the transitions that is held out, between 0 and 1; at least one is on each side.
+        rng : int, Generator or None
+
+        Returns
+        -------
+        rest, held_out : BlockedTransitions
+        """
+        share = fraction("held_out", held_out)
+        random, _ = generator(rng)
+        n = len(self)
+        if n < 2:
+            raise InputError(f"cannot split {plural(n, 'row')}: at least two are needed")
+        split = Split(int(random.integers(2**63)), n, n, min(max(round(share * n), 1), n - 1))
+
+        def part(which: int) -> Iterator[Transitions]:
+            for i, block in enumerate(self.blocks()):
+                chosen = np.flatnonzero(split.parts(i) == which)
+                if len(chosen):
+                    yield block[chosen]
+
+        rest, out = (Transitions.from_blocks(partial(part, which)) for which in (TRAIN, VALIDATION))
+        return rest, out
+
     def _checked(self) -> Iterator[Transitions]:
         """The source's blocks, with an error if they differ in form, or in length from those of an earlier pass."""
         lengths: list[int] = []
+        if self._lengths is None:
+            self._ends = []
         for i, block in self._converted():
             if (block.n_inputs, block.n_outputs, block.kind) != (self.n_inputs, self.n_outputs, self.kind):
                 raise InputError(
@@ -462,6 +496,14 @@ class BlockedTransitions:
                 raise InputError(
                     f"block {i} of the source has {plural(len(block), 'transition')} and {before} in an earlier pass: "
                     "the source must give the same blocks each time it is read"
+                )
+            ends = hash(b"".join(part[[0, -1]].tobytes() for part in (block.inputs, block.increments, block.h)))
+            if self._lengths is None:
+                self._ends.append(ends)
+            elif ends != self._ends[n]:
+                raise InputError(
+                    f"block {i} of the source has other values than in an earlier pass: the source must give the same "
+                    "blocks each time it is read"
                 )
             lengths.append(len(block))
             yield block
@@ -482,6 +524,9 @@ class BlockedTransitions:
                         found, pieces = block, Pieces(self._h)
                     elif self._form == "trajectory":
                         found = Transitions._trusted(*pieces.moves(block), None, "diffusion")
+                    elif self._form == "trajectories":
+                        moved = Pieces(self._h).moves(block)
+                        found = Transitions._trusted(*moved, np.full(len(moved[2]), i), "diffusion")
                     else:
                         found = self._transitions(block)
                 except InputError as error:
@@ -493,8 +538,8 @@ class BlockedTransitions:
         """A block of arrays as Transitions."""
         make, names = _FORMS[self._form]
         order = [name for name in names if name != "h" or self._h is None]
-        if isinstance(block, Mapping):
-            arguments = dict(block)
+        if isinstance(block, Mapping) or hasattr(block, "iloc"):
+            arguments = dict(block)  # type: ignore[call-overload]
         elif isinstance(block, tuple | list) and len(block) <= len(order):
             arguments = dict(zip(order, block, strict=False))
         else:
@@ -503,7 +548,8 @@ class BlockedTransitions:
         if unknown := [str(name) for name in arguments if name not in names]:
             raise InputError(f"has {', '.join(unknown)}, which is none of {', '.join(names)}")
         if self._h is not None:
-            if "h" in arguments:
+            third = np.asarray(arguments.get("groups", 0))
+            if "h" in arguments or third.dtype.kind == "f":
                 raise InputError("h was given twice, in the block and as h=")
             arguments["h"] = self._h
         if missing := [name for name in names[:-1] if name not in arguments]:
@@ -524,6 +570,11 @@ _FORMS: dict[str, tuple[Callable[..., Transitions], tuple[str, ...]]] = {
     "increments": (Transitions, ("inputs", "increments", "h", "groups")),
     "underdamped": (Transitions.from_underdamped, ("x0", "v0", "x1", "v1", "h", "groups")),
 }
+
+
+def shown_range(low: float, high: float) -> str:
+    """Two numbers, or one if they differ by rounding alone."""
+    return f"{low:g}" if high - low <= 1e-9 * high else f"{low:.3g} to {high:.3g}"
 
 
 def plural(n: int, word: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from itofit._checks import Complex, Float
-from itofit.normal_equations.choice import Form, accuracy_for, cheaper_form
+from itofit.normal_equations.choice import LEAST_RIDGE, Form, accuracy_for, cheaper_form
 from itofit.normal_equations.direct import DirectNormalEquations
 from itofit.normal_equations.gridded import (
     MOST_INPUTS,
@@ -21,6 +21,7 @@ from itofit.normal_equations.gridded import (
 from itofit.normal_equations.moments import Moments, moments_of
 
 __all__ = [
+    "LEAST_RIDGE",
     "MOST_INPUTS",
     "ArrayPart",
     "DirectNormalEquations",

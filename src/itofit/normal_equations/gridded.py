@@ -37,6 +37,8 @@ MOST_MOMENTS = {1: 2048, 2: 512, 3: 64}
 """In each direction, by number of inputs; a larger box would cost more than direct sums."""
 MARGIN = 1.5
 """How much larger than its largest frequency a box is made, so that it need not grow at each step."""
+LEAST_MARGIN = 1.02
+"""The same where more would take too many moments."""
 LEAST_BOX = 1.0
 """Boxes smaller than this would not cost less."""
 
@@ -142,10 +144,16 @@ class GriddedNormalEquations:
         reach = np.abs(omega).max(axis=0)
         if (reach <= self.box).all():
             return
-        box, most = np.maximum(self.box, np.maximum(MARGIN * reach, LEAST_BOX)), MOST_MOMENTS[self.n_inputs]
-        if not box.max() < most or max(n_terms(side, self.accuracy) for side in box) > most:
-            raise FrequenciesTooLarge
-        self.box, self._gram_sums, self._error_sums = box, None, None
+        for margin in (MARGIN, LEAST_MARGIN):
+            box = np.maximum(self.box, np.maximum(margin * reach, LEAST_BOX))
+            if self._carries(box):
+                self.box, self._gram_sums, self._error_sums = box, None, None
+                return
+        raise FrequenciesTooLarge
+
+    def _carries(self, box: Float) -> bool:
+        most = MOST_MOMENTS[self.n_inputs]
+        return bool(box.max() < most) and max(n_terms(side, self.accuracy) for side in box) <= most
 
     def _cheapest_for_gram(self, K: int) -> PolynomialSums | TableSums:
         a, r = degrees(self.box, self.accuracy)
@@ -161,8 +169,8 @@ class GriddedNormalEquations:
     def _cheapest_for_error(self, K: int) -> NodeSums | DirectNormalEquations:
         Q = self._terms()
         nodes = PRODUCT * 2 * K * self.n_outputs * prod(Q) + 2 * GATHER * K * prod(Q[:-1])
-        if self.part.arrays is not None and FEATURE * K * self.n_rows < nodes:
-            return DirectNormalEquations(*self.part.arrays)
+        if FEATURE * K * self.n_rows < nodes and (arrays := self.part.arrays) is not None:
+            return DirectNormalEquations(*arrays)
         return NodeSums(self.part.moments(Q), Q)
 
     def _terms(self) -> tuple[int, ...]:
