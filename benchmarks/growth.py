@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import RESULTS, write_results
+import scipy.linalg
+from common import RESULTS, timed, write_results
 
 from itofit import ARFF
 from itofit._blocks import one_blas_thread
@@ -95,6 +96,15 @@ def measure(x, y, form, asked, repeats):
     return read, float(min(medians))
 
 
+def cholesky_seconds():
+    """Of one factorisation of a complex K × K matrix and its solution, on one core."""
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((K, K)) + 1j * rng.standard_normal((K, K))
+    matrix = matrix @ matrix.conj().T + np.eye(K)
+    with one_blas_thread:
+        return min(timed(lambda: scipy.linalg.lapack.zposv(matrix, matrix[:, :1], lower=1), 50))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000, 10_000_000])
@@ -113,7 +123,7 @@ def main():
             for form in ("gridded", "direct"):
                 if form == "direct" and n > MOST_DIRECT_ROWS:
                     continue
-                read, iteration = measure(x, y, form, asked, arguments.repeats if form == "gridded" else 1)
+                read, iteration = measure(x, y, form, asked, arguments.repeats if n < MOST_DIRECT_ROWS else 2)
                 rows.append(
                     {"inputs": m, "rows": n, "form": form, "read_seconds": read, "iteration_seconds": iteration}
                 )
@@ -123,7 +133,7 @@ def main():
                 )
         flat = [row["iteration_seconds"] for row in rows if row["inputs"] == m and row["form"] == "gridded"]
         print(f"       {m} inputs: slowest over fastest iteration {max(flat) / min(flat):.2f}")
-    write_results("growth", rows, features=K)
+    write_results("growth", rows, features=K, cholesky_seconds=cholesky_seconds())
 
 
 def plot(rows):

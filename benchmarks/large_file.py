@@ -1,7 +1,8 @@
-"""Learn from a trajectory in a memory-mapped file that is larger than we want to hold in memory.
+"""Learn from a trajectory in memory, and from a larger one in a memory-mapped file.
 
-Writes a trajectory of an Ornstein-Uhlenbeck process with a varying noise to a file, block by block, then learns from it
-in a process of its own whose peak resident memory is measured. Results go to benchmarks/results/large_file.json.
+Writes trajectories of an Ornstein-Uhlenbeck process with a varying noise to files, block by block, then learns from each
+in a process of its own whose peak resident memory is measured: from a tenth of the rows in memory, from all of them in
+the file. Results go to benchmarks/results/large_file.json.
 
     python benchmarks/large_file.py [--rows 100000000] [--directory DIR]
 """
@@ -49,17 +50,21 @@ def peak_megabytes():
     raise RuntimeError("peak memory is read from /proc, which this system does not have")
 
 
-def learn(path):
+def learn(path, where):
     """Learn from the file; print figures as JSON."""
     before = peak_megabytes()
+    if where == "memory":
+        data = itofit.Transitions.from_trajectories(np.load(path), dt=H)
+    else:
+        data = itofit.Transitions.from_blocks(np.load(path, mmap_mode="r"), "trajectory", h=H)
     began = time.perf_counter()
-    data = itofit.Transitions.from_blocks(np.load(path, mmap_mode="r"), "trajectory", h=H)
     sde = itofit.fit(data, rng=0)
     seconds = time.perf_counter() - began
     x = np.linspace(-0.6, 0.6, 25)
     print(
         json.dumps(
             {
+                "where": where,
                 "rows": len(data),
                 "file_megabytes": Path(path).stat().st_size / 1e6,
                 "seconds": seconds,
@@ -78,19 +83,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--directory", type=Path, default=None)
-    parser.add_argument("--learn", help=argparse.SUPPRESS)
+    parser.add_argument("--learn", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.learn:
-        learn(arguments.learn)
+        learn(*arguments.learn)
         return
+    rows = []
     with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
-        path = Path(directory) / "trajectory.npy"
-        write(path, arguments.rows)
-        command = [sys.executable, __file__, "--learn", str(path)]
-        row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    for name, value in row.items():
-        print(f"{name:>20} {value:,.4g}" if isinstance(value, float) else f"{name:>20} {value:,}")
-    write_results("large_file", [row])
+        for where, n in (("memory", arguments.rows // 10), ("file", arguments.rows)):
+            path = Path(directory) / "trajectory.npy"
+            write(path, n)
+            command = [sys.executable, __file__, "--learn", str(path), where]
+            row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            rows.append(row)
+            for name, value in row.items():
+                print(f"{name:>20} {value:,.4g}" if isinstance(value, float) else f"{name:>20} {value}")
+    write_results("large_file", rows)
 
 
 if __name__ == "__main__":

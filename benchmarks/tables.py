@@ -130,7 +130,7 @@ def agreement(rows):
 
 
 def choice(rows):
-    yield ["inputs", "K", "gridded from", "mean regret", "largest"]
+    yield ["inputs", "K", "fewest of these rows with gridded sums", "mean regret", "largest"]
     for m in dict.fromkeys(row["inputs"] for row in rows):
         for K in dict.fromkeys(row["features"] for row in rows):
             chosen = [row for row in rows if (row["inputs"], row["features"]) == (m, K)]
@@ -139,7 +139,7 @@ def choice(rows):
             yield [
                 f"{m}",
                 f"{K}",
-                "more rows" if first is None else f"{first:,} rows",
+                "more" if first is None else f"{first:,}",
                 f"{sum(regrets) / len(regrets):.2f}",
                 f"{max(regrets):.2f}",
             ]
@@ -153,9 +153,11 @@ def whole_fit(rows):
         "K",
         "iterations",
         "straightforward",
-        "fit",
-        "ratio",
+        "direct",
+        "gridded",
+        "straightforward / gridded",
         "ms / iteration",
+        "loss: direct, gridded",
     ]
     for row in rows:
         drift, covariance = row["milliseconds_per_iteration"]
@@ -166,9 +168,11 @@ def whole_fit(rows):
             f"{row['features']}",
             " + ".join(str(n) for n in row["iterations"]),
             f"{row['straightforward_seconds']:,.1f} s",
+            f"{row['direct_seconds']:.2f} s",
             f"{row['fit_seconds']:.3f} s",
             f"{row['ratio']:,.0f}",
             f"{drift:.2f}, {covariance:.2f}",
+            minus(f"{row['direct_loss']:.4f}, {row['loss']:.4f}"),
         ]
 
 
@@ -202,28 +206,22 @@ def evaluation(rows):
             *(f"{row[f'{name}_seconds']:.2f} s" for name in ("straightforward", "direct", "type_3")),
             f"{row['automatic_seconds']:.3f} s",
             f"{row['ratio']:.0f}",
-            power(row["difference"]) if row["difference"] else "0",
+            power(row["difference"]) if row["difference"] else "0, is direct",
         ]
 
 
 def large_file(rows):
-    yield [
-        "transitions",
-        "file",
-        "seconds",
-        "of which iterations",
-        "transitions read per second",
-        "peak resident memory",
-    ]
+    yield ["transitions", "in", "seconds", "of which iterations", "read, in each of 4 passes", "peak resident memory"]
     for row in rows:
         reading = row["seconds"] - row["iteration_seconds"]
+        where = "memory" if row["where"] == "memory" else f"a file of {row['file_megabytes']:,.0f} MB"
         yield [
             f"{row['rows']:,}",
-            f"{row['file_megabytes']:,.0f} MB",
+            where,
             f"{row['seconds']:.1f}",
             f"{row['iteration_seconds']:.2f}",
-            f"{4 * row['rows'] / reading / 1e6:.0f} million in each of 4 passes",
-            f"{row['peak_megabytes']:,.0f} MB",
+            f"{4 * row['rows'] / reading / 1e6:.0f} million a second",
+            f"{row['peak_megabytes']:,.0f} MB ({row['megabytes_before']:.0f} before)",
         ]
 
 

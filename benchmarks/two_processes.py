@@ -1,8 +1,8 @@
 """Run the same fit in one process and in two at once, to see whether they fight over the cores.
 
 Each process makes its data, waits for the other, and times its own fits. On two cores, two processes at once should
-take no longer than the two one after the other: a ratio of at most 2. Results go to
-benchmarks/results/two_processes.json.
+take about as long as the two one after the other, or less: a ratio of about 2 where one alone keeps both cores busy.
+Results go to benchmarks/results/two_processes.json.
 
     python benchmarks/two_processes.py
 """

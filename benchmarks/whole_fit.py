@@ -2,8 +2,10 @@
 
 The straightforward one forms the matrix of exponentials of all training rows, its Gram product, and calls
 numpy.linalg.solve, twice in each iteration, with all cores at its disposal. It makes as many iterations as `fit` made,
-on the same rows; for experiment 7 its time is extrapolated from three iterations of each training. Both run in turn in
-one process; a `fit` is timed as the median of several. Results go to benchmarks/results/whole_fit.json.
+on the same rows; for experiment 7 its time is extrapolated from three iterations of each training. Beside it stands the
+library's own direct form, with frequencies searched on all rows or, with more than 25,000, on a subset of so many, and the
+loss that each form reaches on the first 20,000 rows. All run in turn in one process; a gridded `fit` is timed as the
+median of several. Results go to benchmarks/results/whole_fit.json.
 
     python benchmarks/whole_fit.py [--experiments 1 2 3a 3b 4a 4b 5 6 7]
 """
@@ -11,6 +13,7 @@ one process; a `fit` is timed as the median of several. Results go to benchmarks
 import argparse
 import time
 import warnings
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -99,11 +102,12 @@ class Straightforward:
         return offset + unit * np.concatenate([(np.exp(1j * (part @ omega.T)) @ beta).real for part in parts])
 
 
-def fit(task, seed):
+def fit(task, form=None):
+    drift, covariance = (replace(arff, normal_equations=form) for arff in (task.drift, task.covariance))
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sde = itofit.fit(task.data, structure=task.structure, drift=task.drift, covariance=task.covariance, rng=seed)
+        sde = itofit.fit(task.data, structure=task.structure, drift=drift, covariance=covariance, rng=0)
     return sde, time.perf_counter() - began
 
 
@@ -114,15 +118,17 @@ def main():
     arguments = parser.parse_args()
     rows = []
     print(
-        "experiment  transitions  iterations   straightforward       fit    ratio   wanted   ms/iteration: drift  cov."
+        "experiment  transitions  iterations   straightforward     direct       fit    ratio   wanted   ms/iteration: drift  cov."
     )
     for name in arguments.experiments:
         setting = task(name)
-        fit(setting, 0)
-        runs = [fit(setting, 0) for _ in range(arguments.repeats)]
+        fit(setting)
+        runs = [fit(setting) for _ in range(arguments.repeats)]
         sde, seconds = runs[0][0], float(np.median([run[1] for run in runs]))
         histories = (sde.drift_history, sde.covariance_history)
         iterations = [history.n_iterations for history in histories]
+        direct_sde, direct_seconds = fit(setting, "direct")
+        some = setting.data[:20_000]
         slow = Straightforward(setting, EXTRAPOLATED.get(name)).seconds(*iterations)
         row = {
             "experiment": name,
@@ -134,13 +140,17 @@ def main():
             "straightforward_seconds": slow,
             "extrapolated": name in EXTRAPOLATED,
             "fit_seconds": seconds,
+            "direct_seconds": direct_seconds,
+            "loss": sde.nll(some),
+            "direct_loss": direct_sde.nll(some),
             "ratio": slow / seconds,
             "wanted": WANTED[name],
             "milliseconds_per_iteration": [1e3 * float(np.median(history.seconds)) for history in histories],
         }
         rows.append(row)
         print(
-            f"{name:<10} {row['rows']:>12} {iterations[0]:>6} + {iterations[1]:<4} {slow:>13.2f} s {seconds:>8.3f} s "
+            f"{name:<10} {row['rows']:>12} {iterations[0]:>6} + {iterations[1]:<4} {slow:>13.2f} s "
+            f"{direct_seconds:>8.2f} s {seconds:>8.3f} s "
             f"{row['ratio']:>8.0f} {WANTED[name]:>8}   "
             f"{row['milliseconds_per_iteration'][0]:>16.2f} {row['milliseconds_per_iteration'][1]:>6.2f}",
             flush=True,
