@@ -1,8 +1,8 @@
 """Learn from a trajectory in memory, and from a larger one in a memory-mapped file.
 
-Writes trajectories of an Ornstein-Uhlenbeck process with a varying noise to files, block by block, then learns from each
-in a process of its own whose peak resident memory is measured: from a tenth of the rows in memory, from all of them in
-the file. Results go to benchmarks/results/large_file.json.
+Writes trajectories of an Ornstein-Uhlenbeck process with a varying noise to files, block by block, then learns from
+each in a process of its own whose peak resident memory is measured: from a tenth of the rows in memory, from all of
+them in the file. Results go to benchmarks/results/large_file.json.
 
     python benchmarks/large_file.py [--rows 100000000] [--directory DIR]
 """

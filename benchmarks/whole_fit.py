@@ -2,10 +2,10 @@
 
 The straightforward one forms the matrix of exponentials of all training rows, its Gram product, and calls
 numpy.linalg.solve, twice in each iteration, with all cores at its disposal. It makes as many iterations as `fit` made,
-on the same rows; for experiment 7 its time is extrapolated from three iterations of each training. Beside it stands the
-library's own direct form, with frequencies searched on all rows or, with more than 25,000, on a subset of so many, and the
-loss that each form reaches on the first 20,000 rows. All run in turn in one process; a gridded `fit` is timed as the
-median of several. Results go to benchmarks/results/whole_fit.json.
+on the same rows; for experiment 7 its time is extrapolated from three iterations of each training. Beside it stands
+the library's own direct form, with frequencies searched on all rows or, with more than 25,000, on a subset of so many,
+and the loss that each form reaches on the first 20,000 rows. All run in turn in one process; a gridded `fit` is timed
+as the median of several. Results go to benchmarks/results/whole_fit.json.
 
     python benchmarks/whole_fit.py [--experiments 1 2 3a 3b 4a 4b 5 6 7]
 """
@@ -117,9 +117,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     rows = []
-    print(
-        "experiment  transitions  iterations   straightforward     direct       fit    ratio   wanted   ms/iteration: drift  cov."
-    )
+    print("experiment  transitions  iterations   straightforward     direct       fit    ratio   wanted   ms/iteration")
     for name in arguments.experiments:
         setting = task(name)
         fit(setting)

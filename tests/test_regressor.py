@@ -17,14 +17,6 @@ QUICK = {"n_features": 16, "delta": 0.5, "min_iterations": 2, "max_iterations": 
 
 
 @parametrize_with_checks([ARFFRegressor(), ARFFRegressor(**QUICK)])
-def test_a_constant_column_has_no_say_elsewhere():
-    x = np.random.default_rng(0).uniform(-1, 1, (400, 1))
-    points = np.hstack([x, np.full_like(x, 7.0)])
-    model = ARFFRegressor(n_features=16, random_state=0).fit(points, np.sin(3 * x[:, 0]))
-    for elsewhere in (7.5, -100.0):
-        np.testing.assert_array_equal(model.predict([[0.3, elsewhere]]), model.predict([[0.3, 7.0]]))
-
-
 def test_scikit_learn_finds_nothing_wrong(estimator, check):
     check(estimator)
 
@@ -248,3 +240,11 @@ def test_columns_must_be_those_of_training():
         model.predict(x[:, :1])
     with pytest.raises(ValueError, match="NaN"):
         model.predict(np.full((3, 2), np.nan))
+
+
+def test_a_constant_column_has_no_say_elsewhere():
+    x = np.random.default_rng(0).uniform(-1, 1, (400, 1))
+    points = np.hstack([x, np.full_like(x, 7.0)])
+    model = ARFFRegressor(n_features=16, random_state=0).fit(points, np.sin(3 * x[:, 0]))
+    for elsewhere in (7.5, -100.0):
+        np.testing.assert_array_equal(model.predict([[0.3, elsewhere]]), model.predict([[0.3, 7.0]]))
