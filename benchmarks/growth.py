@@ -123,7 +123,7 @@ def main():
             for form in ("gridded", "direct"):
                 if form == "direct" and n > MOST_DIRECT_ROWS:
                     continue
-                read, iteration = measure(x, y, form, asked, arguments.repeats if n < MOST_DIRECT_ROWS else 2)
+                read, iteration = measure(x, y, form, asked, arguments.repeats if form == "gridded" else 2)
                 rows.append(
                     {"inputs": m, "rows": n, "form": form, "read_seconds": read, "iteration_seconds": iteration}
                 )
