@@ -15,18 +15,17 @@ Results go to benchmarks/results/stopping.json.
 """
 
 import argparse
-import warnings
 from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 from common import write_results
 
-import itofit
 from itofit._progress import Progress
 from itofit.arff import Pairing
 from itofit.experiments import EXPERIMENTS
-from itofit.regression import fit_series
+from itofit.regression import Sample, Scaling, fit_series
+from itofit.rows import ArrayRows
 
 MINIMUM, ITERATIONS, MARGIN = 20, 80, 0.03
 
@@ -59,12 +58,10 @@ def drift_errors(experiment, pairing, seed):
     rng = np.random.default_rng(seed)
     data = experiment.sample(9000, rng=rng, fine_steps=50)
     settings = replace(experiment.settings, pairing=pairing, min_iterations=ITERATIONS, max_iterations=ITERATIONS)
-    y = data.rates
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", itofit.ConvergenceWarning)
-        trained = fit_series(
-            rng, data.inputs, y, settings, offset=y.mean(axis=0), unit=y.std(axis=0), progress=Progress(False)
-        )
+    x, y = data.inputs, data.rates
+    scaling = Scaling.of(x.min(axis=0), x.max(axis=0), y.mean(axis=0))
+    sample = Sample(rng, ArrayRows(x, y), settings, scaling, Progress(False), "drift")
+    trained = fit_series(rng, sample, y.std(axis=0))
     truth = np.mean((y - experiment.drift(data.inputs)) ** 2) / y.var()
     return trained.history.validation_error[1:] - truth
 
