@@ -26,7 +26,7 @@ from itofit.normal_equations import (
     accuracy_for,
     moments_of,
 )
-from itofit.rows import TRAIN, VALIDATION, Rows, Split, column_sum
+from itofit.rows import TRAIN, VALIDATION, Rows, Split, column_sum, n_held_out
 
 FIRST_MOMENTS = {1: 256, 2: 64, 3: 24}
 """Moments made in the first pass, in each direction, by number of inputs; more in another if a frequency needs them."""
@@ -96,7 +96,7 @@ class Sample:
         self.arff = arff
         self.settings = settings = arff.resolve(rows.n_rows, rows.n_inputs, rows.n_outputs)
         n_searched = min(settings.search_rows, rows.n_rows)
-        n_out = min(max(round(settings.validation_fraction * n_searched), 1), n_searched - 1)
+        n_out = n_held_out(settings.validation_fraction, n_searched)
         self.rows, self.scaling, self.progress, self.label = rows, scaling, progress, label
         self.split = Split(int(rng.integers(2**63)), rows.n_rows, n_searched, n_out)
         self.sizes = {TRAIN: n_searched - n_out, VALIDATION: n_out}

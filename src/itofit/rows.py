@@ -63,6 +63,11 @@ def slices(n_rows: int) -> Iterator[slice]:
         yield slice(start, min(start + PASS_ROWS, n_rows))
 
 
+def n_held_out(share: float, n: int) -> int:
+    """How many of n are a share of them, with at least one on each side."""
+    return min(max(round(share * n), 1), n - 1)
+
+
 class Split:
     """A random part of the rows to train on and one to validate on.
 

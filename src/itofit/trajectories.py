@@ -72,14 +72,18 @@ def _clock(name: str, times: npt.ArrayLike | None, path: Float) -> Float:
     clock = float_array(name, array)
     if clock.shape != (len(path),):
         raise InputError(f"{name} must have one time for each observation: expected ({len(path)},), got {clock.shape}")
-    backward = np.flatnonzero(np.diff(clock) <= 0)
-    if len(backward):
-        i = int(backward[0])
+    if (i := _first_backward(clock)) is not None:
         raise InputError(
             f"{name} must be increasing: {name}[{i}] = {clock[i]:g} is followed by {clock[i + 1]:g}; "
             "sort the rows, drop repeated times, and give several trajectories as a list"
         )
     return clock
+
+
+def _first_backward(clock: Float) -> int | None:
+    """Where times first fail to increase, if they do."""
+    backward = np.flatnonzero(np.diff(clock) <= 0)
+    return int(backward[0]) if len(backward) else None
 
 
 def moves(path: Float, steps: Float, shortest: float = 0.0, longest: float = np.inf) -> tuple[Float, Float, Float]:
@@ -140,9 +144,7 @@ class Pieces:
                 raise InputError(f"has {wide}, the block before it has {before.shape[1]}")
             rows = np.concatenate([before, rows])
             clock = np.concatenate([then if times is not None else np.zeros(1), clock])
-        backward = np.flatnonzero(np.diff(clock) <= 0)
-        if len(backward):
-            i = int(backward[0])
+        if (i := _first_backward(clock)) is not None:
             raise InputError(
                 f"times must be increasing, also from block to block: {clock[i]:g} is followed by {clock[i + 1]:g}; a "
                 "block that starts another trajectory can be given as Transitions.from_trajectories(...)"

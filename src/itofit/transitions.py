@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ from itofit._checks import (
     positive,
     same_rows,
 )
-from itofit.rows import PASS_ROWS, TRAIN, VALIDATION, Split, slices
+from itofit.rows import PASS_ROWS, TRAIN, VALIDATION, Split, n_held_out, slices
 from itofit.sources import BlockSource, Source
 from itofit.trajectories import Pieces, as_trajectories, moves, steps_of
 
@@ -380,9 +381,8 @@ class Transitions:
             n_units = len(self)
         if n_units < 2:
             raise InputError(f"cannot split {plural(n_units, by.removesuffix('s'))}: at least two are needed")
-        n_out = min(max(round(share * n_units), 1), n_units - 1)
         out = np.zeros(n_units, dtype=bool)
-        out[random.permutation(n_units)[:n_out]] = True
+        out[random.permutation(n_units)[: n_held_out(share, n_units)]] = True
         return self[~out[unit]], self[out[unit]]
 
 
@@ -467,7 +467,7 @@ class BlockedTransitions:
         n = len(self)
         if n < 2:
             raise InputError(f"cannot split {plural(n, 'row')}: at least two are needed")
-        split = Split(int(random.integers(2**63)), n, n, min(max(round(share * n), 1), n - 1))
+        split = Split(int(random.integers(2**63)), n, n, n_held_out(share, n))
 
         def part(which: int) -> Iterator[Transitions]:
             for i, block in enumerate(self.blocks()):
@@ -497,7 +497,7 @@ class BlockedTransitions:
                     f"block {i} of the source has {plural(len(block), 'transition')} and {before} in an earlier pass: "
                     "the source must give the same blocks each time it is read"
                 )
-            ends = hash(b"".join(part[[0, -1]].tobytes() for part in (block.inputs, block.increments, block.h)))
+            ends = crc32(b"".join(part[[0, -1]].tobytes() for part in (block.inputs, block.increments, block.h)))
             if self._lengths is None:
                 self._ends.append(ends)
             elif ends != self._ends[n]:
