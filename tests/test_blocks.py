@@ -1,7 +1,9 @@
 """Data that come in blocks: the same as in memory, whatever gives the blocks and however they are cut."""
 
 import functools
+import pickle
 import re
+import subprocess
 import sys
 import tracemalloc
 from itertools import pairwise
@@ -988,3 +990,12 @@ def test_groups_are_kept_if_all_parts_have_some():
 def test_parts_that_do_not_fit_together_are_refused(parts, message):
     with pytest.raises(InputError, match=message):
         Transitions.concatenate(parts)
+
+
+def test_blocked_data_that_were_read_can_be_read_in_another_process():
+    data = from_blocks(list(cut(50, X0, X1, H)))
+    assert len(data) == 300
+    code = "import pickle, sys; data = pickle.load(sys.stdin.buffer); print(sum(len(block) for block in data.blocks()))"
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, input=pickle.dumps(data), capture_output=True, check=False)
+    assert run.stdout.split() == [b"300"], run.stderr
