@@ -29,7 +29,12 @@ class Survey(NamedTuple):
     h_mean: float
     h_max: float
     inverse_h_mean: float
-    n_groups: int | None
+    groups: tuple[object, ...] | None  # their labels
+
+    @property
+    def n_groups(self) -> int | None:
+        """How many groups there are."""
+        return None if self.groups is None else len(self.groups)
 
 
 def survey(data: Transitions | BlockedTransitions, progress: Progress) -> Survey:
@@ -75,7 +80,7 @@ def survey(data: Transitions | BlockedTransitions, progress: Progress) -> Survey
         h_mean=float(h_sums[0] / n),
         h_max=h_high.item(),
         inverse_h_mean=float(h_sums[1] / n),
-        n_groups=None if labels is None else len(labels),
+        groups=None if labels is None else tuple(sorted(labels, key=lambda label: (str(type(label)), label))),  # type: ignore[arg-type, return-value]
     )
 
 

@@ -48,6 +48,10 @@ class NormalEquations(Protocol):
         """β̂ of shape (K, p), the solution of (SᴴS + λN I) β̂ = Sᴴy at the frequencies omega of shape (K, m)."""
         ...
 
+    def real_gram(self, omega: Float) -> tuple[Float, Float]:
+        """[C D]ᵀ[C D] of shape (2K, 2K) and [C D]ᵀy of shape (2K, p), for the real features of the frequencies."""
+        ...
+
     def mse(self, omega: Float, beta: Complex) -> float:
         """Mean over points and outputs of |y − Re(S β̂)|²."""
         ...

@@ -37,10 +37,13 @@ class DirectNormalEquations:
         Scaled inputs.
     y : array of shape (N, p)
         Scaled targets.
+    weight : array of shape (N,), optional
+        What each row counts; ones if left out.
     """
 
-    def __init__(self, u: Float, y: Float) -> None:
+    def __init__(self, u: Float, y: Float, weight: Float | None = None) -> None:
         self.blocks: Blocks = lambda: ((u, y),)
+        self.root = None if weight is None else np.sqrt(weight)
         self.n_rows, self.n_inputs = u.shape
         self.n_outputs = y.shape[1]
 
@@ -52,14 +55,21 @@ class DirectNormalEquations:
         equations.n_inputs, equations.n_outputs = n_inputs, n_outputs
         return equations
 
-    def gram(self, omega: Float) -> tuple[Complex, Complex]:
-        """SᴴS of shape (K, K) and Sᴴy of shape (K, p)."""
+    def real_gram(self, omega: Float) -> tuple[Float, Float]:
+        """[C D]ᵀ[C D] of shape (2K, 2K) and [C D]ᵀy of shape (2K, p)."""
         K = len(omega)
         G, b = np.zeros((2 * K, 2 * K)), np.zeros((2 * K, self.n_outputs))
         for u, y in self.blocks():
-            for gram, right in map_chunks(partial(_sums, omega, u, y), len(u), result_bytes=2 * 8 * (2 * K) ** 2):
+            sums = partial(_sums, omega, u, y, self.root)
+            for gram, right in map_chunks(sums, len(u), result_bytes=2 * 8 * (2 * K) ** 2):
                 G += gram
                 b += right
+        return G, b
+
+    def gram(self, omega: Float) -> tuple[Complex, Complex]:
+        """SᴴS of shape (K, K) and Sᴴy of shape (K, p)."""
+        K = len(omega)
+        G, b = self.real_gram(omega)
         return G[:K, :K] + G[K:, K:] + 1j * (G[:K, K:] - G[K:, :K]), b[:K] - 1j * b[K:]
 
     def solve(self, omega: Float, ridge: float) -> Complex:
@@ -72,26 +82,32 @@ class DirectNormalEquations:
         B = real_amplitudes(beta).T
         total = 0.0
         for u, y in self.blocks():
-            total += sum(map_chunks(partial(_squares, omega, B, u, y), len(u)))
+            total += sum(map_chunks(partial(_squares, omega, B, u, y, self.root), len(u)))
         return total / (self.n_rows * self.n_outputs)
 
 
-def _sums(omega: Float, u: Float, y: Float, rows: slice) -> tuple[Float, Float]:
-    """[C D]ᵀ[C D] and [C D]ᵀy over some rows."""
+def _sums(omega: Float, u: Float, y: Float, root: Float | None, rows: slice) -> tuple[Float, Float]:
+    """[C D]ᵀ[C D] and [C D]ᵀy over some rows, weighted by the squares of their roots."""
     gram = np.zeros((2 * len(omega), 2 * len(omega)))
     product = np.empty_like(gram)
     right = np.zeros((2 * len(omega), y.shape[1]))
     for block, CD in feature_blocks(omega, u, rows):
+        targets = y[block]
+        if root is not None:
+            CD *= root[block]
+            targets = (targets.T * root[block]).T
         gram += np.matmul(CD, CD.T, out=product)  # NumPy's syrk; SciPy's would hold the other threads up
-        right += CD @ y[block]
+        right += CD @ targets
     return gram, right
 
 
-def _squares(omega: Float, B: Float, u: Float, y: Float, rows: slice) -> float:
-    """Σ |y − [C D] B|² over some rows."""
+def _squares(omega: Float, B: Float, u: Float, y: Float, root: Float | None, rows: slice) -> float:
+    """Σ |y − [C D] B|² over some rows, weighted by the squares of their roots."""
     total = 0.0
     for block, CD in feature_blocks(omega, u, rows):
         residual = y[block].T - B @ CD
+        if root is not None:
+            residual *= root[block]
         total += float(np.vdot(residual, residual))
     return total
 

@@ -16,7 +16,7 @@ in a new pass over the data, only when there are too few of them.
 
 from __future__ import annotations
 
-from math import prod
+from math import ceil, prod
 from threading import Lock
 from typing import Protocol
 
@@ -39,6 +39,8 @@ MARGIN = 1.5
 """How much larger than its largest frequency a box is made, so that it need not grow at each step."""
 LEAST_MARGIN = 1.02
 """The same where more would take too many moments."""
+SPARE = 1.5
+"""How many more moments than needed are made of rows in memory."""
 LEAST_BOX = 1.0
 """Boxes smaller than this would not cost less."""
 
@@ -75,16 +77,20 @@ class Part(Protocol):
 
 
 class ArrayPart:
-    """Rows in memory: u of shape (N, D) in [−½, ½]^D, y of shape (N, p)."""
+    """Rows in memory: u of shape (N, D) in [−½, ½]^D, y of shape (N, p), and what each counts, (N,), if not one."""
 
-    def __init__(self, u: Float, y: Float) -> None:
+    def __init__(self, u: Float, y: Float, weight: Float | None = None) -> None:
         self.arrays = (u, y)
+        self.weight = weight
+        self.made: Moments | None = None
         self.n_rows, self.n_inputs = u.shape
         self.n_outputs = y.shape[1]
 
     def moments(self, Q: tuple[int, ...]) -> Moments:
-        """The moments of the rows."""
-        return moments_of(*self.arrays, Q)
+        """The moments of the rows, with some to spare so that they need not be made again soon."""
+        if self.made is None or any(q > have for q, have in zip(Q, self.made.values.shape[1:], strict=True)):
+            self.made = moments_of(*self.arrays, tuple(ceil(SPARE * q) for q in Q), self.weight)
+        return self.made
 
 
 class GriddedNormalEquations:
@@ -122,6 +128,18 @@ class GriddedNormalEquations:
                     self._gram_sums = self._cheapest_for_gram(len(omega))
                 sums = self._gram_sums
             return sums.gram(omega)
+
+    def real_gram(self, omega: Float) -> tuple[Float, Float]:
+        """[C D]ᵀ[C D] of shape (2K, 2K) and [C D]ᵀy of shape (2K, p), from φ(ω_l − ω_k) and φ(ω_l + ω_k)."""
+        K = len(omega)
+        gram, right = self.gram(np.concatenate([omega, -omega]))
+        lower = np.tril(gram[:K, :K])
+        minus, plus = lower + np.tril(lower, -1).conj().T, gram[K:, :K]
+        G = np.empty((2 * K, 2 * K))
+        G[:K, :K], G[K:, K:] = 0.5 * (minus + plus).real, 0.5 * (minus - plus).real
+        G[:K, K:] = 0.5 * (minus + plus).imag
+        G[K:, :K] = G[:K, K:].T
+        return G, np.concatenate([right[:K].real, -right[:K].imag])
 
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
@@ -170,7 +188,7 @@ class GriddedNormalEquations:
         Q = self._terms()
         nodes = PRODUCT * 2 * K * self.n_outputs * prod(Q) + 2 * GATHER * K * prod(Q[:-1])
         if FEATURE * K * self.n_rows < nodes and (arrays := self.part.arrays) is not None:
-            return DirectNormalEquations(*arrays)
+            return DirectNormalEquations(*arrays, getattr(self.part, "weight", None))
         return NodeSums(self.part.moments(Q), Q)
 
     def _terms(self) -> tuple[int, ...]:

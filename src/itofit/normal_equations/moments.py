@@ -29,13 +29,15 @@ class Moments(NamedTuple):
         return Moments(self.n_rows, self.values * factor, self.squares / unit**2)
 
 
-def moments_of(u: Float, y: Float, Q: tuple[int, ...]) -> Moments:
-    """Moments of the rows u (n, D) and y (n, p), Q of them in each direction, on all cores."""
+def moments_of(u: Float, y: Float, Q: tuple[int, ...], weight: Float | None = None) -> Moments:
+    """Moments of the rows u (n, D) and y (n, p), weighted (n,) or not, Q in each direction, on all cores."""
 
     def sums(chunk: slice) -> tuple[Float, Float]:
         strengths = np.ones((1 + y.shape[1], chunk.stop - chunk.start))
         strengths[1:] = y[chunk].T
-        return moments(2 * u[chunk].T, strengths, Q), np.einsum("pn,pn->p", strengths[1:], strengths[1:])
+        if weight is not None:
+            strengths *= weight[chunk]
+        return moments(2 * u[chunk].T, strengths, Q), np.einsum("pn,np->p", strengths[1:], y[chunk])
 
     parts = map_chunks(sums, len(u), result_bytes=8 * (1 + y.shape[1]) * prod(Q))
     total = Moments(len(u), *parts[0])

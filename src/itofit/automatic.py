@@ -1,0 +1,388 @@
+"""Drift and covariance with nothing to tune: frequencies by evidence, amplitudes by likelihood.
+
+1. *Frequencies of the drift* (`itofit.search`) on increments / h.
+2. *Drift*: generalised least squares with one covariance for all places, and the same without each fold of the data.
+3. *Residuals* of every transition under the drift that has not seen its fold: their products are unbiased for Σ, and a
+   little larger by what the drift is uncertain, as those of new data will be.
+4. *Frequencies of the covariance* on those products, in units of their mean.
+5. *Covariance*: the likelihood with each link, full and diagonal. What predicts the other folds best is kept.
+6. Where the covariance depends on the place: 2 again with Σ⁻¹ as weights, 3, and 5 for the link that was kept.
+7. Where frequencies were searched on a subset: amplitudes of drift and covariance from all transitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from itofit._checks import Float, Int
+from itofit._progress import Progress
+from itofit.arff import ARFF
+from itofit.cells import Cells, Plan
+from itofit.covariance import Structure, entries, outer_entries, reference_factor, to_matrices
+from itofit.evidence import Basis
+from itofit.fourier import FourierSeries
+from itofit.links import Link
+from itofit.normal_equations import (
+    ArrayPart,
+    DirectNormalEquations,
+    GriddedNormalEquations,
+    NormalEquations,
+    cheaper_form,
+)
+from itofit.refine import (
+    CovarianceFit,
+    Drift,
+    Shape,
+    covariance_at,
+    fit_covariance,
+    rescored,
+    resolved_drift,
+    weighted_drift,
+)
+from itofit.regression import Scaling
+from itofit.search import Found, SearchHistory, Targets, search
+from itofit.survey import Survey
+from itofit.transitions import BlockedTransitions, Transitions
+
+Data: TypeAlias = Transitions | BlockedTransitions
+
+ACCURACY = 1e-13
+"""Of sums from moments, which evidence needs."""
+ROUNDS = 4
+"""Of generalised least squares, at most, until the residual covariance has settled."""
+SETTLED = 0.02
+LEAST_GAIN = 2.0
+"""Of the log-likelihood of held-out folds that off-diagonal entries of Σ must bring."""
+ROWS_TO_CHOOSE = 4_000
+"""Cells on which links and structures are compared."""
+MOST_ENTRIES = 10
+"""Entries of Σ among which frequencies are searched; beyond, those on the diagonal alone."""
+
+
+class Automatic(NamedTuple):
+    """What was learned and how."""
+
+    drift_series: FourierSeries
+    covariance_series: FourierSeries
+    structure: Structure
+    link: Link
+    factor: Float  # (d, d)
+    limits: tuple[float, float]
+    drift_history: SearchHistory
+    covariance_history: SearchHistory
+    drift_ridges: Float  # (d, G)
+    covariance_ridges: Float  # (p, G)
+    determined: tuple[float, float]  # number of amplitudes of drift and covariance that the data determine
+    scores: tuple[tuple[str, str, float], ...]  # structure, link and held-out loss of what was tried
+    converged: bool
+    how: str
+
+
+def learn_automatically(
+    rng: np.random.Generator,
+    data: Data,
+    found: Survey,
+    structure: Structure | None,
+    drift: ARFF,
+    covariance: ARFF,
+    links: tuple[Link, ...],
+    cross_fit: bool,
+    weighted: bool,
+    bar: Progress,
+) -> Automatic:
+    """Learn drift and covariance; `structure` None: whichever predicts held-out folds better."""
+    d = data.n_outputs
+    scaling = Scaling.of(found.low, found.high, np.zeros(d))
+    plan = Plan(found, scaling.shift, scaling.scale, int(rng.integers(2**63)), drift.search_rows)
+    cells = plan.gather(data, _moves_and_products, bar, "reading")
+    moves = cells.sums[:, :d]
+    f_found = search(rng, _drift_targets(cells, d), drift, mixed=d > 1, on_iteration=_shown(bar, "drift"))
+    X = f_found.basis.at(cells.u)
+    f = _drift_of_one_covariance(f_found, X, cells, moves, drift)
+    learned = _Covariance(rng, plan, data, cells, f_found.basis, covariance, links, cross_fit, bar)
+    sigma = learned.choose(f, structure)
+    if weighted and (not sigma.constant or sigma.fit.shape.structure == "diagonal"):
+        bar.show("drift", "weighted by the inverse covariance")
+        f = weighted_drift(X, f_found.basis, cells.duration, moves, sigma.precision(cells.u), cells.fold, drift.ridge)
+        sigma = learned.again(f, sigma)
+    if plan.drawn:
+        f, sigma = _finished_on_all(data, plan, f_found.basis, f, sigma, bar)
+    return Automatic(
+        drift_series=f_found.basis.series(f.intercept, f.c, scaling.shift, scaling.scale),
+        covariance_series=sigma.series(scaling),
+        structure=sigma.fit.shape.structure,
+        link=sigma.fit.link,
+        factor=sigma.L,
+        limits=sigma.fit.limits,
+        drift_history=f_found.history,  # type: ignore[arg-type]
+        covariance_history=learned.found.history,  # type: ignore[arg-type]
+        drift_ridges=f.ridges,
+        covariance_ridges=sigma.fit.ridges,
+        determined=(f.determined, sigma.fit.determined),
+        scores=learned.scores,
+        converged=sigma.fit.converged,
+        how=plan.how,
+    )
+
+
+# The drift
+
+
+def _moves_and_products(block: Transitions, fold: object) -> Float:
+    """Δx and the entries of Δx Δxᵀ / h."""
+    return np.concatenate([block.increments, outer_entries(block.increments / np.sqrt(block.h)[:, None], "full")], axis=1)
+
+
+def _equations(u: Float, y: Float, weight: Float) -> NormalEquations:
+    form = cheaper_form(len(u), 128, u.shape[1], y.shape[1], 1e-4)
+    if form == "gridded":
+        return GriddedNormalEquations(ArrayPart(u, y, weight), ACCURACY)
+    return DirectNormalEquations(u, y, weight)
+
+
+def _spread(u: Float, weight: Float) -> Float:
+    """By how much the range of each input exceeds that of nine tenths of the data, as it would be for uniform data."""
+    spread = np.empty(u.shape[1])
+    for i, column in enumerate(u.T):
+        order = np.argsort(column)
+        below = np.cumsum(weight[order])
+        low, high = column[order][np.searchsorted(below, [0.05 * below[-1], 0.95 * below[-1]])]
+        spread[i] = max(1.0, 0.9 / max(high - low, 1e-6))
+    return spread
+
+
+def _drift_targets(cells: Cells, d: int) -> Targets:
+    """Mean rates of the cells, weighted by their durations."""
+    N, total = cells.count.sum(), cells.duration.sum()
+    weight, moves = cells.duration * (N / total), cells.sums[:, :d]
+    mean = moves.sum(axis=0) / total
+    products = to_matrices(cells.sums[:, d:].sum(axis=0)[None], "full", d)[0]
+    squares = (products / total - np.outer(mean, mean)) * N
+    y = moves / cells.duration[:, None] - mean
+    return Targets(cells.u, y, weight, squares, N, _equations(cells.u, y, weight), _spread(cells.u, cells.count))
+
+
+def _drift_of_one_covariance(found: Found, X: Float, cells: Cells, moves: Float, arff: ARFF) -> Drift:
+    """Generalised least squares with the residual covariance of its own result as weight."""
+    d, N = moves.shape[1], cells.count.sum()
+    products = to_matrices(cells.sums[:, d:].sum(axis=0)[None], "full", d)[0]
+    back = np.linalg.inv(found.V)
+    precision = np.linalg.inv(back @ back.T) * (N / cells.duration.sum())
+    for _ in range(ROUNDS):
+        f = weighted_drift(X, found.basis, cells.duration, moves, precision[None], cells.fold, arff.ridge)
+        values = f.intercept + X @ f.c
+        cross = values.T @ moves
+        mean = (products - cross - cross.T + (values.T * cells.duration) @ values) / N
+        L = reference_factor(mean)
+        inverse = np.linalg.inv(L)
+        change = np.abs(np.linalg.eigvalsh(inverse @ np.linalg.inv(precision) @ inverse.T) - 1).max()
+        precision = inverse.T @ inverse
+        if d == 1 or change < SETTLED:
+            break
+    return f
+
+
+# The covariance
+
+
+class _Sigma(NamedTuple):
+    """A learned covariance L C Lᵀ."""
+
+    basis: Basis | None  # None: it is constant
+    L: Float
+    fit: CovarianceFit
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is the same everywhere."""
+        return self.basis is None
+
+    @property
+    def loss(self) -> float:
+        """Held-out loss per transition, up to constants that all candidates share."""
+        return self.fit.cv_nll + float(np.log(np.diagonal(self.L)).sum())
+
+    def at(self, u: Float) -> Float:
+        """Σ at scaled points, shape (n, d, d)."""
+        fit = self.fit
+        H = fit.intercept + (self.basis.at(u) @ fit.c if self.basis is not None else np.zeros((len(u), 1)))
+        return np.asarray(self.L @ covariance_at(H, fit.link, fit.shape, fit.limits) @ self.L.T)
+
+    def precision(self, u: Float) -> Float:
+        """Σ⁻¹ at scaled points; one for all if it is constant."""
+        return np.asarray(np.linalg.inv(self.at(u[:1] if self.constant else u)))
+
+    def series(self, scaling: Scaling) -> FourierSeries:
+        """H as Fourier series; for the identity link, the entries of Σ."""
+        fit = self.fit
+        m, p = len(scaling.shift), fit.shape.n_entries
+        basis = self.basis or Basis(np.zeros((1, m)), np.zeros((2, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int))
+        intercept, c = fit.intercept, fit.c if self.basis is not None else np.zeros((0, p))
+        if fit.link == "identity":
+            rows, cols = entries(fit.shape.structure, fit.shape.d)
+            both = np.concatenate([intercept[None], c])
+            matrices = self.L @ to_matrices(both, fit.shape.structure, fit.shape.d) @ self.L.T
+            intercept, c = matrices[0, rows, cols], matrices[1:, rows, cols]
+        return basis.series(intercept, c, scaling.shift, scaling.scale)
+
+
+class _Covariance:
+    """The search for Σ, given drifts."""
+
+    def __init__(
+        self,
+        rng: np.random.Generator,
+        plan: Plan,
+        data: Data,
+        cells: Cells,
+        drift_basis: Basis,
+        arff: ARFF,
+        links: tuple[Link, ...],
+        cross_fit: bool,
+        bar: Progress,
+    ) -> None:
+        self.rng, self.plan, self.data, self.cells = rng, plan, data, cells
+        self.drift_basis, self.arff, self.links, self.cross_fit, self.bar = drift_basis, arff, links, cross_fit, bar
+        self.d = data.n_outputs
+        self.scores: tuple[tuple[str, str, float], ...] = ()
+        self.found: Found
+
+    def residual_products(self, f: Drift) -> tuple[Cells, Float]:
+        """Cells of the entries of rrᵀ/h, and their mean (d, d)."""
+        folds = f.folds if self.cross_fit else [(f.intercept, f.c)] * len(f.folds)
+        series = [self.drift_basis.series(*fold, self.plan.shift, self.plan.scale) for fold in folds]
+
+        def values(block: Transitions, fold: Float) -> Float:
+            residual = block.increments.copy()
+            for k, drift in enumerate(series):
+                mine = np.flatnonzero(fold == k)
+                if len(mine):
+                    residual[mine] -= block.h[mine, None] * drift(block.inputs[mine])
+            return outer_entries(residual / np.sqrt(block.h)[:, None], "full")
+
+        cells = self.plan.gather(self.data, values, self.bar, "residuals")
+        mean = cells.sums.sum(axis=0) / cells.count.sum()
+        return cells, to_matrices(mean[None], "full", self.d)[0]
+
+    def in_units(self, cells: Cells, mean: Float, structure: Structure) -> tuple[Float, Float]:
+        """L of a mean covariance, and the entries of L⁻¹ S L⁻ᵀ of each cell."""
+        if structure == "diagonal":
+            variance = np.diagonal(mean)
+            rows, cols = entries("full", self.d)
+            return np.diag(np.sqrt(variance)), cells.sums[:, rows == cols] / variance
+        L = reference_factor(mean)
+        inverse = np.linalg.inv(L)
+        rows, cols = entries("full", self.d)
+        S = inverse @ to_matrices(cells.sums, "full", self.d) @ inverse.T
+        return L, S[:, rows, cols]
+
+    def choose(self, f: Drift, structure: Structure | None) -> _Sigma:
+        """Search frequencies, fit all candidates, keep what predicts held-out folds best."""
+        cells, mean = self.residual_products(f)
+        first: Structure = structure or "full"
+        L, S = self.in_units(cells, mean, first)
+        self.found = search(self.rng, self._targets(cells, S, first), self.arff, on_iteration=_shown(self.bar, "covariance"))
+        groups = self.found.groups_in_use
+        basis = self.found.basis.of_groups(groups) if len(groups) else None
+        links = self.links if basis is not None else self.links[:1]
+        some = np.arange(len(S))
+        if len(some) > ROWS_TO_CHOOSE and (len(links) > 1 or structure is None):
+            some = np.sort(self.rng.choice(some, ROWS_TO_CHOOSE, replace=False))
+        X = np.empty((len(S), 0)) if basis is None else basis.at(cells.u)
+
+        def best(which: Structure, links: tuple[Link, ...]) -> tuple[float, Link]:
+            for link in links:
+                loss = self._fitted(cells, mean, X, basis, which, link, some).loss
+                self.scores += ((which, link, loss),)
+            return min((loss, link) for structure, link, loss in self.scores if structure == which)
+
+        chosen: Structure = structure or "diagonal"
+        loss, link = best(chosen, links)
+        if structure is None and self.d > 1:
+            gain = LEAST_GAIN / cells.count[some].sum()
+            full_loss, full_link = best("full", (link,))
+            if full_loss < loss - gain and len(links) > 1:
+                full_loss, full_link = best("full", tuple(other for other in links if other != link))
+            if full_loss < loss - gain:
+                chosen, link = "full", full_link
+        return self._fitted(cells, mean, X, basis, chosen, link)
+
+    def again(self, f: Drift, sigma: _Sigma) -> _Sigma:
+        """The same link and structure for the residuals of another drift."""
+        cells, mean = self.residual_products(f)
+        X = np.empty((len(cells.u), 0)) if sigma.basis is None else sigma.basis.at(cells.u)
+        return self._fitted(cells, mean, X, sigma.basis, sigma.fit.shape.structure, sigma.fit.link)
+
+    def _fitted(
+        self,
+        cells: Cells,
+        mean: Float,
+        X: Float,
+        basis: Basis | None,
+        structure: Structure,
+        link: Link,
+        rows: Int | slice = slice(None),
+    ) -> _Sigma:
+        """One candidate, fitted on some of the cells."""
+        self.bar.show("covariance", f"{structure}, {link} link, {len(X[rows])} cells")
+        L, S = self.in_units(cells, mean, structure)
+        shape = Shape(structure, self.d)
+        fit = fit_covariance(X[rows], basis, S[rows], cells.count[rows], cells.fold[rows], link, shape, self.arff.ridge)
+        return _Sigma(basis, L, fit)
+
+    def _targets(self, cells: Cells, S: Float, structure: Structure) -> Targets:
+        """Mean products of the cells, weighted by their numbers of transitions."""
+        N, d = cells.count.sum(), self.d
+        rows, cols = entries(structure, d)
+        chosen = np.arange(len(rows)) if len(rows) <= MOST_ENTRIES else np.flatnonzero(rows == cols)
+        y = S[:, chosen] / cells.count[:, None]
+        mean = S[:, chosen].sum(axis=0) / N
+        between = (cells.count[:, None] * (y - mean) ** 2).sum(axis=0)
+        within = np.where(rows == cols, 2.0, 1.0)[chosen] * (N - len(y))  # as for Gaussian products of unit variance
+        if Shape(structure, d).separate:
+            own = np.equal(*entries("full", d))
+            variance = cells.sums[:, own].sum(axis=0) / N
+            within = cells.squares[own] / variance**2 - (cells.count[:, None] * y**2).sum(axis=0)
+        y = y - mean
+        squares = np.diag(between + within)
+        return Targets(
+            cells.u, y, cells.count, squares, N, _equations(cells.u, y, cells.count), _spread(cells.u, cells.count)
+        )
+
+
+# All transitions
+
+
+def _finished_on_all(
+    data: Data, plan: Plan, basis: Basis, f: Drift, sigma: _Sigma, bar: Progress
+) -> tuple[Drift, _Sigma]:
+    """Amplitudes of drift and covariance from all transitions, in one pass for each."""
+
+    def blocks(label: str) -> Iterator[tuple[Transitions, Float]]:
+        n = 0
+        for block in data.blocks():
+            n += len(block)
+            bar.show(label, f"all transitions: {n:,} of {plan.n_rows:,}")
+            yield block, plan.scaled(block.inputs)
+
+    f = resolved_drift(
+        ((basis.at(u), block.h, block.increments, sigma.precision(u)) for block, u in blocks("drift")), basis, f
+    )
+    inverse = np.linalg.inv(sigma.L)
+    structure = sigma.fit.shape.structure
+
+    def products() -> Iterator[tuple[Float, Float]]:
+        for block, u in blocks("covariance"):
+            residual = block.increments - block.h[:, None] * (f.intercept + basis.at(u) @ f.c)
+            S = outer_entries(residual @ inverse.T / np.sqrt(block.h)[:, None], structure)
+            X = np.empty((len(S), 0)) if sigma.basis is None else sigma.basis.at(u)
+            yield X, S
+
+    return f, sigma._replace(fit=rescored(products, sigma.basis, sigma.fit))
+
+
+def _shown(bar: Progress, label: str) -> Callable[[int, float], None]:
+    return lambda iteration, gain: bar.show(label, f"iteration {iteration}, log-evidence {gain:+.1f}")
