@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,6 +38,7 @@ from itofit.refine import (
     Shape,
     covariance_at,
     fit_covariance,
+    held_out_loss,
     rescored,
     resolved_drift,
     weighted_drift,
@@ -56,8 +57,10 @@ ROUNDS = 4
 SETTLED = 0.02
 LEAST_GAIN = 2.0
 """Of the log-likelihood of held-out folds that off-diagonal entries of Σ must bring."""
+FOLDS_TO_FIT = 2
+"""Of the five folds: on them the candidates are fitted, and on the others compared."""
 ROWS_TO_CHOOSE = 4_000
-"""Cells on which links and structures are compared."""
+"""Cells that candidates are fitted to, at most."""
 MOST_ENTRIES = 10
 """Entries of Σ among which frequencies are searched; beyond, those on the diagonal alone."""
 
@@ -76,7 +79,7 @@ class Automatic(NamedTuple):
     drift_ridges: Float  # (d, G)
     covariance_ridges: Float  # (p, G)
     determined: tuple[float, float]  # number of amplitudes of drift and covariance that the data determine
-    scores: tuple[tuple[str, str, float], ...]  # structure, link and held-out loss of what was tried
+    scores: tuple[tuple[str, str, str, float], ...]  # structure, frequencies, link and held-out loss of what was tried
     converged: bool
     how: str
 
@@ -200,11 +203,6 @@ class _Sigma(NamedTuple):
         """Whether it is the same everywhere."""
         return self.basis is None
 
-    @property
-    def loss(self) -> float:
-        """Held-out loss per transition, up to constants that all candidates share."""
-        return self.fit.cv_nll + float(np.log(np.diagonal(self.L)).sum())
-
     def at(self, u: Float) -> Float:
         """Σ at scaled points, shape (n, d, d)."""
         fit = self.fit
@@ -229,6 +227,17 @@ class _Sigma(NamedTuple):
         return basis.series(intercept, c, scaling.shift, scaling.scale)
 
 
+def _in_use(found: Found) -> Basis | None:
+    """The features of which the data determine something."""
+    groups = found.groups_in_use
+    return found.basis.of_groups(groups) if len(groups) else None
+
+
+def _features(basis: Basis | None, u: Float) -> Float:
+    """X at scaled points, shape (n, R); without a basis there are none."""
+    return np.empty((len(u), 0)) if basis is None else basis.at(u)
+
+
 class _Covariance:
     """The search for Σ, given drifts."""
 
@@ -247,7 +256,7 @@ class _Covariance:
         self.rng, self.plan, self.data, self.cells = rng, plan, data, cells
         self.drift_basis, self.arff, self.links, self.cross_fit, self.bar = drift_basis, arff, links, cross_fit, bar
         self.d = data.n_outputs
-        self.scores: tuple[tuple[str, str, float], ...] = ()
+        self.scores: tuple[tuple[str, str, str, float], ...] = ()
         self.found: Found
 
     def residual_products(self, f: Drift) -> tuple[Cells, Float]:
@@ -285,53 +294,63 @@ class _Covariance:
         first: Structure = structure or "full"
         L, S = self.in_units(cells, mean, first)
         self.found = search(self.rng, self._targets(cells, S, first), self.arff, on_iteration=_shown(self.bar, "covariance"))
-        groups = self.found.groups_in_use
-        basis = self.found.basis.of_groups(groups) if len(groups) else None
-        links = self.links if basis is not None else self.links[:1]
-        some = np.arange(len(S))
-        if len(some) > ROWS_TO_CHOOSE and (len(links) > 1 or structure is None):
-            some = np.sort(self.rng.choice(some, ROWS_TO_CHOOSE, replace=False))
-        X = np.empty((len(S), 0)) if basis is None else basis.at(cells.u)
+        bases: dict[str, Basis | None] = {"start": _in_use(self.found.start)}  # type: ignore[arg-type]
+        if self.found.history.best_iteration > 0:  # type: ignore[union-attr]
+            bases["search"] = _in_use(self.found)
+        features = {name: _features(basis, cells.u) for name, basis in bases.items()}
+        fitted = np.flatnonzero(cells.fold < FOLDS_TO_FIT)
+        fitted = fitted[:: -(-len(fitted) // ROWS_TO_CHOOSE)]
+        rest = np.flatnonzero(cells.fold >= FOLDS_TO_FIT)
+        tried: list[tuple[float, _Sigma]] = []
 
-        def best(which: Structure, links: tuple[Link, ...]) -> tuple[float, Link]:
-            for link in links:
-                loss = self._fitted(cells, mean, X, basis, which, link, some).loss
-                self.scores += ((which, link, loss),)
-            return min((loss, link) for structure, link, loss in self.scores if structure == which)
+        def compare(which: Structure, names: Iterable[str], links: Iterable[Link]) -> None:
+            L, S = self.in_units(cells, mean, which)
+            for name in names:
+                X, basis = features[name], bases[name]
+                for link in links if basis is not None else self.links[:1]:
+                    self.bar.show("covariance", f"{which}, {link} link")
+                    fit = self._fit(cells, X, basis, S, Shape(which, self.d), link, fitted)
+                    loss = held_out_loss(fit, X[rest], S[rest], cells.count[rest])
+                    tried.append((loss + float(np.log(np.diagonal(L)).sum()), _Sigma(basis, L, fit)))
+                    self.scores += ((which, name, link, tried[-1][0]),)
 
-        chosen: Structure = structure or "diagonal"
-        loss, link = best(chosen, links)
+        compare(structure or "diagonal", bases, self.links)
+        loss, best = min(tried, key=lambda pair: pair[0])
         if structure is None and self.d > 1:
-            gain = LEAST_GAIN / cells.count[some].sum()
-            full_loss, full_link = best("full", (link,))
-            if full_loss < loss - gain and len(links) > 1:
-                full_loss, full_link = best("full", tuple(other for other in links if other != link))
-            if full_loss < loss - gain:
-                chosen, link = "full", full_link
-        return self._fitted(cells, mean, X, basis, chosen, link)
+            gain = LEAST_GAIN / cells.count[rest].sum()
+            name = next(name for name, basis in bases.items() if basis is best.basis)
+            compare("full", [name], [best.fit.link])
+            if tried[-1][0] < loss - gain:
+                compare("full", [name], [link for link in self.links if link != best.fit.link])
+                full = min((pair for pair in tried if pair[1].fit.shape.structure == "full"), key=lambda pair: pair[0])
+                best = full[1]
+        L, S = self.in_units(cells, mean, best.fit.shape.structure)
+        X = _features(best.basis, cells.u)
+        return best._replace(fit=self._fit(cells, X, best.basis, S, best.fit.shape, best.fit.link, start=best.fit))
 
     def again(self, f: Drift, sigma: _Sigma) -> _Sigma:
         """The same link and structure for the residuals of another drift."""
         cells, mean = self.residual_products(f)
-        X = np.empty((len(cells.u), 0)) if sigma.basis is None else sigma.basis.at(cells.u)
-        return self._fitted(cells, mean, X, sigma.basis, sigma.fit.shape.structure, sigma.fit.link)
+        L, S = self.in_units(cells, mean, sigma.fit.shape.structure)
+        X = _features(sigma.basis, cells.u)
+        self.bar.show("covariance", "residuals of the weighted drift")
+        fit = self._fit(cells, X, sigma.basis, S, sigma.fit.shape, sigma.fit.link, start=sigma.fit)
+        return _Sigma(sigma.basis, L, fit)
 
-    def _fitted(
+    def _fit(
         self,
         cells: Cells,
-        mean: Float,
         X: Float,
         basis: Basis | None,
-        structure: Structure,
+        S: Float,
+        shape: Shape,
         link: Link,
         rows: Int | slice = slice(None),
-    ) -> _Sigma:
-        """One candidate, fitted on some of the cells."""
-        self.bar.show("covariance", f"{structure}, {link} link, {len(X[rows])} cells")
-        L, S = self.in_units(cells, mean, structure)
-        shape = Shape(structure, self.d)
-        fit = fit_covariance(X[rows], basis, S[rows], cells.count[rows], cells.fold[rows], link, shape, self.arff.ridge)
-        return _Sigma(basis, L, fit)
+        start: CovarianceFit | None = None,
+    ) -> CovarianceFit:
+        """The likelihood fit of some cells."""
+        count, fold = cells.count[rows], cells.fold[rows]
+        return fit_covariance(X[rows], basis, S[rows], count, fold, link, shape, self.arff.ridge, start)
 
     def _targets(self, cells: Cells, S: Float, structure: Structure) -> Targets:
         """Mean products of the cells, weighted by their numbers of transitions."""
@@ -378,8 +397,7 @@ def _finished_on_all(
         for block, u in blocks("covariance"):
             residual = block.increments - block.h[:, None] * (f.intercept + basis.at(u) @ f.c)
             S = outer_entries(residual @ inverse.T / np.sqrt(block.h)[:, None], structure)
-            X = np.empty((len(S), 0)) if sigma.basis is None else sigma.basis.at(u)
-            yield X, S
+            yield _features(sigma.basis, u), S
 
     return f, sigma._replace(fit=rescored(products, sigma.basis, sigma.fit))
 

@@ -28,11 +28,15 @@ from itofit.links import EPSILON, Link, divided_difference, inverse_at_one, slop
 MOST_STEPS = 40
 MOST_ROUNDS = 40
 SETTLED = 0.2
+START_SHARES = (1.0, 0.95, 0.8, 0.5, 0.0)
+STEPS_OF_TAILS = 8
+"""Scoring steps in which κ is estimated again."""
 MOST_HALVINGS = 16
 LEAST_GAIN = 0.05
 """Of the log-likelihood of all data: fits that gain less have settled."""
-DESCENT = (1e-2, 1e-3, 1e-4, 1e-5)
+DESCENT = (1e-2, 1e-4)
 """What is added to S / n with the identity link, one after the other: without it, C would tend to zero where S is."""
+LEAST_IDENTITY = 2e-5
 FLOORS = 10.0 ** np.arange(-12.0, 0.0, 0.5)
 MARGIN = 10.0
 """By which eigenvalues may leave their range on the data."""
@@ -219,6 +223,7 @@ class CovarianceFit(NamedTuple):
     ridges: Float  # (p, G)
     limits: tuple[float, float]  # of the eigenvalues of C
     extra: float  # what was added to S / n
+    kappa: float
     nll: float  # per transition, of the data that were fitted
     cv_nll: float  # per transition, each fold with the amplitudes of the others
     cv_spread: float  # standard deviation of the sum over all transitions, per transition
@@ -255,22 +260,21 @@ class Spectrum(NamedTuple):
         return np.asarray(self.Q.swapaxes(1, 2) @ to_matrices(S, shape.structure, shape.d) @ self.Q)
 
 
-def covariance_nll(
-    H: Float, S: Float, count: Float, link: Link, shape: Shape, limits: tuple[float, float] | None = None
-) -> Float:
-    """½ (n log det C + tr C⁻¹S) of each cell for the entries (n, p) of H.
+def covariance_nll(H: Float, S: Float, count: Float, link: Link, shape: Shape, kappa: float = 0.0) -> float:
+    """Σ ½ (n log det C + tr C⁻¹S) over cells, for the entries (n, p) of H; infinite where C is not positive definite.
 
-    The eigenvalues of C are kept within limits; without limits, it is infinite where one is not positive.
+    With κ > 0 and entries that do not know of each other, its quasi-likelihood for the variance 2C² + 2κC of S,
+
+        ½ (n log (C + κ) + S/κ · log (1 + κ/C)).
     """
     spectrum = Spectrum.of(H, shape)
     C = value(spectrum.eta, link)
-    if limits is not None:
-        C = np.clip(C, *limits)
-    elif not (C > 0).all():
-        return np.full(len(H), np.inf)
     turned = spectrum.turned(S, shape)
+    if not (C > 0).all():
+        return np.inf
     own = turned if spectrum.Q is None else np.diagonal(turned, axis1=1, axis2=2)
-    return np.asarray(0.5 * (count[:, None] * np.log(C) + own / C).sum(axis=1))
+    fit = own / C if kappa == 0 else own / kappa * np.log1p(kappa / C)
+    return float(0.5 * (count @ np.log(C + kappa) + fit.sum(axis=0)).sum())
 
 
 def _losses(H: Float, S: Float, count: Float, link: Link, shape: Shape, floors: Float, most: float) -> Float:
@@ -283,13 +287,28 @@ def _losses(H: Float, S: Float, count: Float, link: Link, shape: Shape, floors: 
     return np.stack([0.5 * (count[:, None] * np.log(c) + own / c).sum(axis=1) for c in kept])
 
 
-def working(H: Float, S: Float, count: Float, link: Link, shape: Shape) -> tuple[Float, Float]:
+def held_out_loss(fit: CovarianceFit, X: Float, S: Float, count: Float) -> float:
+    """Loss per transition of other data, with the lower limit that suits them best."""
+    H = fit.intercept + X @ fit.c
+    losses = _losses(H, S, count, fit.link, fit.shape, _floors(fit.link), fit.limits[1])
+    return float(losses.sum(axis=1).min() / count.sum())
+
+
+def _floors(link: Link) -> Float:
+    """Lower limits of C that are compared."""
+    return FLOORS[FLOORS > LEAST_IDENTITY] if link == "identity" else FLOORS
+
+
+def working(
+    H: Float, S: Float, count: Float, link: Link, shape: Shape, kappa: float = 0.0
+) -> tuple[Float, Float]:
     """Gradient of the nll in each entry of H, and its expected second derivative: shapes (n, p)."""
     spectrum = Spectrum.of(H, shape)
     C, turned = value(spectrum.eta, link), spectrum.turned(S, shape)
     if spectrum.Q is None:
         E = slope(spectrum.eta, link)
-        return 0.5 * (count[:, None] * C - turned) * E / C**2, 0.5 * count[:, None] * (E / C) ** 2
+        inverse = 0.5 / (C * (C + kappa))
+        return (count[:, None] * C - turned) * E * inverse, count[:, None] * E**2 * inverse
     d, Q, root = shape.d, spectrum.Q, 1 / np.sqrt(C)
     both = root[:, :, None] * root[:, None, :]
     K = divided_difference(spectrum.eta, link) * both
@@ -315,6 +334,7 @@ def fit_covariance(
     link: Link,
     shape: Shape,
     ridge: float | None = None,
+    start: CovarianceFit | None = None,
 ) -> CovarianceFit:
     """Minimise the likelihood over H at given frequencies, with ridges of largest evidence.
 
@@ -332,6 +352,8 @@ def fit_covariance(
     shape : Shape
     ridge : float, optional
         λN of all features, instead of ridges of largest evidence.
+    start : CovarianceFit, optional
+        Where to start from; a constant Σ if left out.
     """
     basis = basis or NO_FEATURES
     ones = np.concatenate([np.ones((len(X), 1)), X], axis=1)
@@ -339,12 +361,17 @@ def fit_covariance(
     B = np.zeros((X.shape[1] + 1, shape.n_entries))
     B[0] = inverse_at_one(link) * (rows == cols)
     ridges = np.full((shape.n_entries, len(np.unique(basis.group))), 1.0 if ridge is None else ridge)
+    if start is not None:
+        ridges, constant, given = start.ridges, B, np.concatenate([start.intercept[None], start.c])
+        for share in START_SHARES:  # as near to it as C is positive definite
+            if np.isfinite(covariance_nll(ones @ (B := constant + share * (given - constant)), S, count, link, shape)):
+                break
     best: CovarianceFit | None = None
     with one_blas_thread:
-        for extra in DESCENT if link == "identity" else (EPSILON,):
+        for extra in DESCENT if link == "identity" and not shape.separate else (0.0,):
             more = S + extra * count[:, None] * (rows == cols)
-            B, P, ridges, converged = _scored(ones, basis, B, ridges, more, count, link, shape, ridge)
-            fit = _judged(ones, B, P, ridges, more, S, count, fold, link, shape, extra, converged)
+            B, P, ridges, kappa, converged = _scored(ones, basis, B, ridges, more, count, link, shape, ridge)
+            fit = _judged(ones, B, P, ridges, more, S, count, fold, link, shape, extra, converged, kappa)
             if best is None or fit.cv_nll < best.cv_nll:
                 best = fit
     assert best is not None
@@ -359,12 +386,15 @@ def _scored(
     link: Link,
     shape: Shape,
     ridge: float | None,
-) -> tuple[Float, Float, Float, bool]:
+) -> tuple[Float, Float, Float, float, bool]:
     """Fisher scoring from B (R + 1, p) and ridges (p, G): where it ends, with the ridge of each amplitude."""
     N, P = count.sum(), np.zeros_like(B)
-    loss = float(covariance_nll(ones @ B, S, count, link, shape).sum())
+    kappa = 0.0
     for step in range(MOST_STEPS):
-        systems, weight, z = _systems(ones, ones @ B, S, count, link, shape)
+        if shape.separate and step < STEPS_OF_TAILS:
+            kappa = _tails(value(ones @ B, link), S, count)
+        loss = covariance_nll(ones @ B, S, count, link, shape, kappa)
+        systems, weight, z = _systems(ones, ones @ B, S, count, link, shape, kappa)
         spread = (weight * (z - ones @ B) ** 2).sum(axis=0) / N  # more than one where tails are heavy
         new, new_ridges = np.empty_like(B), np.empty_like(ridges)
         for j, (A, b) in enumerate(systems):
@@ -375,24 +405,31 @@ def _scored(
         before = loss + 0.5 * float((P * B**2).sum())
         for halving in range(MOST_HALVINGS):
             trial = B + 0.5**halving * (new - B)
-            trial_loss = float(covariance_nll(ones @ trial, S, count, link, shape).sum())
+            trial_loss = covariance_nll(ones @ trial, S, count, link, shape, kappa)
             gain = before - trial_loss - 0.5 * float((P * trial**2).sum())
             if gain >= 0:
                 break
         else:
-            return B, P, new_ridges, True  # up to rounding no step improves on what there is
+            return B, P, new_ridges, kappa, True  # up to rounding no step improves on what there is
         settled = np.abs(np.log(new_ridges / ridges)).max(initial=0.0) < SETTLED
-        B, loss, ridges = trial, trial_loss, new_ridges
-        if gain < LEAST_GAIN and settled:
-            return B, P, ridges, True
-    return B, P, ridges, False
+        B, ridges = trial, new_ridges
+        if gain < LEAST_GAIN * 0.5**halving and settled:
+            return B, P, ridges, kappa, True
+    return B, P, ridges, kappa, False
+
+
+def _tails(C: Float, S: Float, count: Float) -> float:
+    """κ, from the variance 2C² + 2κC of the products of each transition: zero for Gaussian noise."""
+    mean = S / count[:, None]
+    excess = count[:, None] * (mean - C) ** 2 / (2 * C) - C
+    return max(float((excess * count[:, None]).sum() / (count.sum() * C.shape[1])), 0.0)
 
 
 def _systems(
-    ones: Float, H: Float, S: Float, count: Float, link: Link, shape: Shape
+    ones: Float, H: Float, S: Float, count: Float, link: Link, shape: Shape, kappa: float
 ) -> tuple[list[tuple[Float, Float]], Float, Float]:
     """One scoring step as a least-squares problem for each entry of H: A and b, and its weights and targets (n, p)."""
-    gradient, weight = working(H, S, count, link, shape)
+    gradient, weight = working(H, S, count, link, shape, kappa)
     weight = np.maximum(weight, LEAST_WEIGHT * count[:, None])
     z = H - gradient / weight
     weighted = [ones.T * column for column in weight.T]
@@ -412,9 +449,10 @@ def _judged(
     shape: Shape,
     extra: float,
     converged: bool,
+    kappa: float,
 ) -> CovarianceFit:
     """A fit with its likelihood, and that of each fold by amplitudes one scoring step away, without the fold."""
-    systems, weight, z = _systems(ones, ones @ B, more, count, link, shape)
+    systems, weight, z = _systems(ones, ones @ B, more, count, link, shape, kappa)
     out_of_fold, determined = np.empty_like(z), 0.0
     for j, (A, b) in enumerate(systems):
         determined += float((1 - solve_penalised(A, b, P[:, j])[1] * P[:, j]).sum())
@@ -424,11 +462,11 @@ def _judged(
             out_of_fold[mine, j] = ones[mine] @ solve_penalised(A - x @ ones[mine], b - x @ z[mine, j], P[:, j])[0]
     N = count.sum()
     most = MARGIN * float(value(Spectrum.of(ones @ B, shape).eta, link).max())
-    floors = FLOORS[FLOORS > 0.3 * extra]
+    floors = _floors(link)
     losses = _losses(out_of_fold, S, count, link, shape, floors, most)
     chosen = int(np.argmin(losses.sum(axis=1)))
     limits, cv_nll = (float(floors[chosen]), max(most, float(floors[chosen]))), losses[chosen]
-    nll = covariance_nll(ones @ B, S, count, link, shape, limits)
+    nll = _losses(ones @ B, S, count, link, shape, floors[chosen : chosen + 1], most)
     return CovarianceFit(
         link=link,
         shape=shape,
@@ -437,6 +475,7 @@ def _judged(
         ridges=ridges,
         limits=limits,
         extra=extra,
+        kappa=kappa,
         nll=float(nll.sum() / N),
         cv_nll=float(cv_nll.sum() / N),
         cv_spread=float(np.sqrt(N * (((cv_nll / count - cv_nll.sum() / N) ** 2) * count).sum()) / N),
@@ -467,13 +506,13 @@ def rescored(
     for X, S in blocks():
         ones = np.concatenate([np.ones((len(X), 1)), X], axis=1)
         H = _valid(ones @ B, fit)
-        systems, _, _ = _systems(ones, H, S + extra, np.ones(len(X)), fit.link, fit.shape)
+        systems, _, _ = _systems(ones, H, S + extra, np.ones(len(X)), fit.link, fit.shape, fit.kappa)
         for j, (more, right) in enumerate(systems):
             A[j] += more
             b[j] += right
     new = np.column_stack([solve_penalised(A[j], b[j], P[j])[0] for j in range(p)])
     trials = [B + step * (new - B) for step in (0.0, 0.25, 0.5, 1.0)]
-    floors = FLOORS[FLOORS > 0.3 * fit.extra]
+    floors = _floors(fit.link)
     losses = np.zeros((len(trials), len(floors)))
     for X, S in blocks():
         ones = np.concatenate([np.ones((len(X), 1)), X], axis=1)

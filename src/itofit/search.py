@@ -113,6 +113,7 @@ class Found(NamedTuple):
     V: Float  # (p, p)
     fits: list[Regression]
     history: SearchHistory | None
+    start: Found | None = None  # the same for the frequencies at the start
 
     @property
     def log_evidence(self) -> float:
@@ -224,9 +225,8 @@ def search(
         V = noise_units(best, targets)
         best = regressed(*best[:3], targets, V, arff.ridge)
     walk.V = V
-    start = best_value = best.log_evidence
-    best_iteration = 0
-    iterations, values = [0], [start]
+    first, best_value, best_iteration = best, best.log_evidence, 0
+    iterations, values = [0], [best_value]
     n_found = walk.seed(best)
     most = MOST_ITERATIONS if arff.max_iterations is None else arff.max_iterations
     least = min(LEAST_ITERATIONS if arff.min_iterations is None else arff.min_iterations, most)
@@ -241,7 +241,7 @@ def search(
             values.append(found.log_evidence)
             if found.log_evidence > best_value + LEAST_GAIN:
                 best_value, best_iteration, best = found.log_evidence, i, found
-            on_iteration(i, best_value - start)
+            on_iteration(i, best_value - values[0])
             if i >= max(least, 4 * best_iteration):
                 if arff.n_features is None and walk.grow(best):
                     least, due = i + LEAST_ITERATIONS, i + 1
@@ -251,14 +251,14 @@ def search(
             due = max(i + 1, min(2 * i, most))
     history = SearchHistory(
         iteration=np.array(iterations, dtype=float),
-        log_evidence=np.array(values) - start,
+        log_evidence=np.array(values) - values[0],
         acceptance=np.array(walk.acceptance),
         seconds=np.array(walk.seconds),
         n_found=n_found,
         n_features=len(best.basis.omega),
         stopped=stopped,
     )
-    return best._replace(history=history)
+    return best._replace(history=history, start=first)
 
 
 def _power(grid: Float, u: Float, strengths: Float) -> Float:
