@@ -8,13 +8,16 @@ from itofit._version import __version__
 from itofit.arff import ARFF, History
 from itofit.fourier import FourierSeries
 from itofit.learn import fit
+from itofit.records import AutomaticSettings
 from itofit.regressor import ARFFRegressor
 from itofit.sde import LearnedSDE, load
+from itofit.search import SearchHistory
 from itofit.transitions import BlockedTransitions, Transitions
 
 __all__ = [
     "ARFF",
     "ARFFRegressor",
+    "AutomaticSettings",
     "BlockedTransitions",
     "ConvergenceWarning",
     "DataWarning",
@@ -24,6 +27,7 @@ __all__ = [
     "InputError",
     "LearnedSDE",
     "ModelFileError",
+    "SearchHistory",
     "Transitions",
     "__version__",
     "fit",

@@ -24,7 +24,7 @@ from itofit.cells import Cells, Plan
 from itofit.covariance import Structure, entries, outer_entries, reference_factor, to_matrices
 from itofit.evidence import Basis
 from itofit.fourier import FourierSeries
-from itofit.links import Link
+from itofit.links import Link, Shape, covariance_at
 from itofit.normal_equations import (
     ArrayPart,
     DirectNormalEquations,
@@ -32,11 +32,11 @@ from itofit.normal_equations import (
     NormalEquations,
     cheaper_form,
 )
+from itofit.records import AutomaticSettings, Candidate
 from itofit.refine import (
+    NO_FEATURES,
     CovarianceFit,
     Drift,
-    Shape,
-    covariance_at,
     fit_covariance,
     held_out_loss,
     rescored,
@@ -73,15 +73,13 @@ class Automatic(NamedTuple):
     structure: Structure
     link: Link
     factor: Float  # (d, d)
-    limits: tuple[float, float]
+    limits: Float  # (2, d)
     drift_history: SearchHistory
     covariance_history: SearchHistory
-    drift_ridges: Float  # (d, G)
-    covariance_ridges: Float  # (p, G)
-    determined: tuple[float, float]  # number of amplitudes of drift and covariance that the data determine
-    scores: tuple[tuple[str, str, str, float], ...]  # structure, frequencies, link and held-out loss of what was tried
-    converged: bool
-    how: str
+    drift_settings: AutomaticSettings
+    covariance_settings: AutomaticSettings
+    candidates: tuple[Candidate, ...]
+    searched_on: str
 
 
 def learn_automatically(
@@ -122,12 +120,20 @@ def learn_automatically(
         limits=sigma.fit.limits,
         drift_history=f_found.history,  # type: ignore[arg-type]
         covariance_history=learned.found.history,  # type: ignore[arg-type]
-        drift_ridges=f.ridges,
-        covariance_ridges=sigma.fit.ridges,
-        determined=(f.determined, sigma.fit.determined),
-        scores=learned.scores,
-        converged=sigma.fit.converged,
-        how=plan.how,
+        drift_settings=AutomaticSettings(
+            n_features=len(f_found.basis.omega),
+            groups=np.unique(f_found.basis.group),
+            ridges=f.ridges,
+            determined=f.determined,
+        ),
+        covariance_settings=AutomaticSettings(
+            n_features=0 if sigma.basis is None else len(sigma.basis.omega),
+            groups=np.array([], dtype=int) if sigma.basis is None else np.unique(sigma.basis.group),
+            ridges=sigma.fit.ridges,
+            determined=sigma.fit.determined,
+        ),
+        candidates=learned.candidates,
+        searched_on=plan.how,
     )
 
 
@@ -136,7 +142,9 @@ def learn_automatically(
 
 def _moves_and_products(block: Transitions, fold: object) -> Float:
     """Δx and the entries of Δx Δxᵀ / h."""
-    return np.concatenate([block.increments, outer_entries(block.increments / np.sqrt(block.h)[:, None], "full")], axis=1)
+    return np.concatenate(
+        [block.increments, outer_entries(block.increments / np.sqrt(block.h)[:, None], "full")], axis=1
+    )
 
 
 def _equations(u: Float, y: Float, weight: Float) -> NormalEquations:
@@ -207,7 +215,7 @@ class _Sigma(NamedTuple):
         """Σ at scaled points, shape (n, d, d)."""
         fit = self.fit
         H = fit.intercept + (self.basis.at(u) @ fit.c if self.basis is not None else np.zeros((len(u), 1)))
-        return np.asarray(self.L @ covariance_at(H, fit.link, fit.shape, fit.limits) @ self.L.T)
+        return np.asarray(self.L @ covariance_at(H, fit.link, fit.shape, fit.limits)[0] @ self.L.T)
 
     def precision(self, u: Float) -> Float:
         """Σ⁻¹ at scaled points; one for all if it is constant."""
@@ -217,7 +225,7 @@ class _Sigma(NamedTuple):
         """H as Fourier series; for the identity link, the entries of Σ."""
         fit = self.fit
         m, p = len(scaling.shift), fit.shape.n_entries
-        basis = self.basis or Basis(np.zeros((1, m)), np.zeros((2, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int))
+        basis = self.basis or NO_FEATURES._replace(omega=np.zeros((1, m)), transform=np.zeros((2, 0)))
         intercept, c = fit.intercept, fit.c if self.basis is not None else np.zeros((0, p))
         if fit.link == "identity":
             rows, cols = entries(fit.shape.structure, fit.shape.d)
@@ -256,7 +264,7 @@ class _Covariance:
         self.rng, self.plan, self.data, self.cells = rng, plan, data, cells
         self.drift_basis, self.arff, self.links, self.cross_fit, self.bar = drift_basis, arff, links, cross_fit, bar
         self.d = data.n_outputs
-        self.scores: tuple[tuple[str, str, str, float], ...] = ()
+        self.candidates: tuple[Candidate, ...] = ()
         self.found: Found
 
     def residual_products(self, f: Drift) -> tuple[Cells, Float]:
@@ -293,7 +301,9 @@ class _Covariance:
         cells, mean = self.residual_products(f)
         first: Structure = structure or "full"
         L, S = self.in_units(cells, mean, first)
-        self.found = search(self.rng, self._targets(cells, S, first), self.arff, on_iteration=_shown(self.bar, "covariance"))
+        self.found = search(
+            self.rng, self._targets(cells, S, first), self.arff, on_iteration=_shown(self.bar, "covariance")
+        )
         bases: dict[str, Basis | None] = {"start": _in_use(self.found.start)}  # type: ignore[arg-type]
         if self.found.history.best_iteration > 0:  # type: ignore[union-attr]
             bases["search"] = _in_use(self.found)
@@ -312,7 +322,7 @@ class _Covariance:
                     fit = self._fit(cells, X, basis, S, Shape(which, self.d), link, fitted)
                     loss = held_out_loss(fit, X[rest], S[rest], cells.count[rest])
                     tried.append((loss + float(np.log(np.diagonal(L)).sum()), _Sigma(basis, L, fit)))
-                    self.scores += ((which, name, link, tried[-1][0]),)
+                    self.candidates += (Candidate(which, name, link, tried[-1][0]),)
 
         compare(structure or "diagonal", bases, self.links)
         loss, best = min(tried, key=lambda pair: pair[0])

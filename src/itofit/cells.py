@@ -92,9 +92,7 @@ class Plan:
         """Inputs in [−½, ½]."""
         return ((x.T - self.shift[:, None]) / self.scale[:, None]).T
 
-    def gather(
-        self, data: Transitions | BlockedTransitions, values: Values, progress: Progress, label: str
-    ) -> Cells:
+    def gather(self, data: Transitions | BlockedTransitions, values: Values, progress: Progress, label: str) -> Cells:
         """Sum values over the cells, in one pass."""
         n_bins = SIDE * FOLDS if self.gathered else 0
         parts, squares, n = [], np.zeros(1), 0

@@ -58,10 +58,20 @@ def reference_factor(mean: Float, floor: float = FLOOR) -> Float:
     return factor
 
 
+def floor_limits(floor: float, d: int) -> Float:
+    """Limits (2, d) of eigenvalues that are a floor alone."""
+    return np.array([[floor] * d, [np.inf] * d])
+
+
+def symmetric(matrices: Float) -> Float:
+    """Matrices (n, d, d) that are symmetric up to rounding, made so to the last bit."""
+    return np.asarray(0.5 * (matrices + matrices.swapaxes(1, 2)))
+
+
 def positive_definite(
-    vectors: Float, structure: Structure, factor: Float, floor: float
+    vectors: Float, structure: Structure, factor: Float, limits: Float
 ) -> tuple[Float, npt.NDArray[np.bool_]]:
-    """Σ from its learned entries, with eigenvalues below a floor raised to it, in the units of a reference covariance.
+    """Σ from its learned entries, with eigenvalues kept within limits, in the units of a reference covariance.
 
     With the reference L Lᵀ, the eigenvalues are those of L⁻¹ Σ L⁻ᵀ. So the result does not depend on the units or
     the directions in which the state was measured, and a noise that is nearly singular as a whole is kept as it is.
@@ -72,20 +82,21 @@ def positive_definite(
     structure : {"diagonal", "full"}
     factor : array of shape (d, d)
         L, lower triangular; for structure "diagonal" it is diagonal.
-    floor : float
+    limits : array of shape (2, d)
+        Least and largest, for each entry of a diagonal Σ; for a full one they are the same for all eigenvalues.
 
     Returns
     -------
     sigma : array of shape (n, d, d)
-        With the entries unchanged to the last bit where nothing was below the floor.
-    below : array of bool, shape (n,)
-        Where something was.
+        With the entries unchanged to the last bit where everything was within the limits.
+    changed : array of bool, shape (n,)
+        Where something was not.
     """
     d = len(factor)
     if structure == "diagonal" or d == 1:
-        least = floor * np.diagonal(factor) ** 2
-        below: npt.NDArray[np.bool_] = np.any(vectors < least, axis=1)
-        return to_matrices(np.maximum(vectors, least), structure, d), below
+        kept = np.clip(vectors, *(limits * np.diagonal(factor) ** 2))
+        return to_matrices(kept, structure, d), np.any(kept != vectors, axis=1)
+    floor, ceiling = limits[:, 0]
     sigma = to_matrices(vectors, structure, d)
     unit = np.linalg.norm(factor, axis=1)  # so that columns of very different units lose no digits
     factor = factor / unit[:, None]
@@ -93,14 +104,16 @@ def positive_definite(
     white = inverse @ (sigma / np.outer(unit, unit)) @ inverse.T
     try:  # far cheaper than eigenvalues, and usually all there is to do
         np.linalg.cholesky(white - floor * np.eye(d))
-        return sigma, np.zeros(len(sigma), dtype=bool)
+        if np.isinf(ceiling) or not len(white) or np.trace(white, axis1=1, axis2=2).max() < ceiling:
+            return sigma, np.zeros(len(sigma), dtype=bool)
+        values, vectors = np.linalg.eigh(white)
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(white)
-    below = values[:, 0] < floor
-    values, vectors = values[below], vectors[below]
-    root = factor @ (vectors * np.sqrt(np.maximum(values, floor))[:, None, :])
-    sigma[below] = np.outer(unit, unit) * (root @ root.swapaxes(1, 2))
-    return sigma, below
+    changed: npt.NDArray[np.bool_] = (values[:, 0] < floor) | (values[:, -1] > ceiling)
+    values, vectors = values[changed], vectors[changed]
+    root = factor @ (vectors * np.sqrt(np.clip(values, floor, ceiling))[:, None, :])
+    sigma[changed] = np.outer(unit, unit) * (root @ root.swapaxes(1, 2))
+    return sigma, changed
 
 
 def square_root(sigma: Float, factor: Factor) -> Float:

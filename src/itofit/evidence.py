@@ -59,6 +59,7 @@ class Basis(NamedTuple):
     mean: Float  # (R,)
     penalty: Float  # (R,)
     group: Int  # (R,)
+    largest: Float  # (G,): the largest variance of a principal component of each group
 
     def at(self, u: Float) -> Float:
         """The features X at scaled points u (n, m): shape (n, R)."""
@@ -66,7 +67,7 @@ class Basis(NamedTuple):
         return real_sum(self.omega, self.transform[:K] - 1j * self.transform[K:], u) - self.mean
 
     def series(self, intercept: Float, c: Float, shift: Float, scale: Float) -> FourierSeries:
-        """intercept (p,) + X c, for amplitudes c of shape (R, p), as a function of x = shift + scale · u."""
+        """Intercept (p,) + X c, for amplitudes c of shape (R, p), as a function of x = shift + scale · u."""
         K, amplitudes = len(self.omega), self.transform @ c
         return FourierSeries(
             omega=self.omega,
@@ -76,7 +77,6 @@ class Basis(NamedTuple):
             offset=intercept - self.mean @ c,
         )
 
-
     def of_groups(self, groups: Int) -> Basis:
         """The features of some groups alone."""
         kept = np.isin(self.group, groups)
@@ -85,7 +85,12 @@ class Basis(NamedTuple):
         waves = np.unique(used % K)
         rows = np.concatenate([waves, waves + K])
         return Basis(
-            self.omega[waves], self.transform[np.ix_(rows, kept)], self.mean[kept], self.penalty[kept], self.group[kept]
+            omega=self.omega[waves],
+            transform=self.transform[np.ix_(rows, kept)],
+            mean=self.mean[kept],
+            penalty=self.penalty[kept],
+            group=self.group[kept],
+            largest=self.largest[np.isin(np.unique(self.group), groups)],
         )
 
 
@@ -107,7 +112,7 @@ def principal_features(omega: Float, group: Int, gram: Float, right: Float) -> t
     G = gram[np.ix_(waves, waves)] / total - np.outer(mean, mean)
     b = right[waves] - np.outer(mean, right[one])
     both = np.concatenate([group, group])
-    parts, penalties, groups = [], [], []
+    parts, penalties, groups, largest = [], [], [], []
     with one_blas_thread:
         for g in np.unique(group):
             places = np.flatnonzero(both == g)
@@ -118,9 +123,10 @@ def principal_features(omega: Float, group: Int, gram: Float, right: Float) -> t
             parts.append(part)
             penalties.append(values[-1] / values[kept])
             groups.append(np.full(part.shape[1], g))
+            largest.append(values[-1])
         T = np.concatenate(parts, axis=1)
         A = total * (T.T @ G @ T)
-        basis = Basis(omega, T, mean @ T, np.concatenate(penalties), np.concatenate(groups))
+        basis = Basis(omega, T, mean @ T, np.concatenate(penalties), np.concatenate(groups), np.array(largest))
         return basis, A, T.T @ b
 
 
@@ -132,12 +138,6 @@ class Regression(NamedTuple):
     variance: float  # σ²
     determined: float  # number of amplitudes that the data determine
     log_evidence: float
-
-
-def ridge_of(ridges: Float, basis: Basis, repeats: int = 1) -> Float:
-    """P: the ridge of each principal feature, for `repeats` outputs with their own ridges (repeats · G,)."""
-    names, place = np.unique(basis.group, return_inverse=True)
-    return np.asarray((ridges.reshape(repeats, len(names))[:, place] * basis.penalty).ravel())
 
 
 def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: float | None = None) -> Regression:
@@ -152,10 +152,10 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
         Number of observations.
     basis : Basis
     ridge : float, optional
-        Of all groups, instead of those of largest evidence.
+        Algorithm 1's λ, instead of ridges of largest evidence.
     """
     names, place = np.unique(basis.group, return_inverse=True)
-    ridges = np.full(len(names), 1.0 if ridge is None else ridge)
+    ridges = np.ones(len(names)) if ridge is None else ridge * n / basis.largest
     for _ in range(MOST_ROUNDS):
         P = ridges[place] * basis.penalty
         c, inverse_diagonal, log_det = solve_penalised(A, b, P)

@@ -1,24 +1,35 @@
-"""Algorithm 2: learn drift and covariance from transitions."""
+"""Learn drift and covariance from transitions: automatically, or by Algorithm 2 as published."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from itofit._checks import RNG, DataWarning, Float, InputError, fraction, generator, one_of
+from itofit._checks import RNG, DataWarning, Float, InputError, flag, fraction, generator, one_of
 from itofit._progress import Progress
 from itofit._version import __version__
 from itofit.arff import ARFF
-from itofit.covariance import FLOOR, LEAST_FLOOR, Structure, entries, outer_entries, reference_factor, to_matrices
+from itofit.automatic import Data, learn_automatically
+from itofit.covariance import (
+    FLOOR,
+    LEAST_FLOOR,
+    Structure,
+    entries,
+    floor_limits,
+    outer_entries,
+    reference_factor,
+    to_matrices,
+)
+from itofit.links import Link
+from itofit.records import DataSummary
 from itofit.regression import Fitted, Sample, Scaling, fit_series, warn_if_unsettled
-from itofit.sde import DataSummary, LearnedSDE
+from itofit.sde import LearnedSDE
+from itofit.search import SearchHistory
 from itofit.survey import Survey, TransitionRows, survey
 from itofit.transitions import BlockedTransitions, Transitions
-
-Data: TypeAlias = Transitions | BlockedTransitions
 
 LEAST_TRANSITIONS = 20
 CONSTANT_RATE = 1e-9
@@ -27,6 +38,10 @@ LARGEST_STEP_PENALTY = 3.0
 """mean(h) · mean(1/h), the variance of the drift relative to steps of one length, above which `fit` warns."""
 LEAST_CORRELATION = 0.25
 """Below this mean correlation, off-diagonal covariance targets are scaled by the variances and not by their mean."""
+LINKS: tuple[Link, ...] = ("log", "identity", "square")
+"""Those that are compared; of a constant covariance the first is taken."""
+NO_NOISE = 1e-9
+"""Share of the variance of rates below which residuals are errors of the fit."""
 LARGEST_FLOORED_SHARE = 0.1
 """Share of the data that needs the floor above which `fit` warns."""
 
@@ -34,31 +49,48 @@ LARGEST_FLOORED_SHARE = 0.1
 def fit(
     data: Data,
     *,
-    structure: Structure = "full",
+    structure: Structure | Literal["auto"] = "auto",
+    link: Link | Literal["auto"] = "auto",
     drift: ARFF | None = None,
     covariance: ARFF | None = None,
-    floor: float = FLOOR,
-    refine: bool = False,
+    floor: float | None = None,
+    refine: bool = True,
+    weight_drift: bool | None = None,
+    cross_fit: bool | None = None,
     rng: RNG = None,
     progress: bool | None = None,
 ) -> LearnedSDE:
     """Learn the drift f and the covariance Σ of dx = f dt + σ dW, Σ = σσᵀ, from transitions.
 
-    Algorithm 2 of the paper: Algorithm 1 on increments / h gives the drift; its residuals give one covariance
-    rrᵀ / h for each transition, and Algorithm 1 on those gives Σ.
+    Nothing needs to be set. Frequencies are searched by Algorithm 1 of the paper, judged by the evidence of the data;
+    amplitudes, with ridges of largest evidence, come from the likelihood of the transitions; how Σ is built is decided
+    by what predicts held-out data best (docs/automatic.md). With ``refine=False`` it is Algorithm 2 of the paper:
+    Algorithm 1 on increments / h gives the drift; its residuals give one covariance rrᵀ / h for each transition, and
+    Algorithm 1 on those gives Σ.
 
     Parameters
     ----------
     data : Transitions
         At least 20; from `Transitions.from_blocks` if they do not fit into memory.
-    structure : {"full", "diagonal"}
-        Learn all of Σ, or its diagonal, the rest being zero.
+    structure : {"auto", "full", "diagonal"}
+        Learn all of Σ, or its diagonal, the rest being zero. "auto": whichever predicts held-out transitions better;
+        with ``refine=False``, all of it.
+    link : {"auto", "identity", "square", "log"}
+        Whether the entries of Σ are sums of waves, those of its square root, or those of its logarithm. "auto":
+        whichever predicts held-out transitions best; with ``refine=False``, "identity".
     drift, covariance : ARFF, optional
-        Parameters of the two trainings; fields that are None are chosen from the data.
-    floor : float
-        Smallest eigenvalue of Σ, relative to the mean covariance of the data, between 1e-6 and 1.
+        Parameters of the two trainings; fields that are None are chosen from the data, others are obeyed.
+    floor : float, optional
+        Smallest eigenvalue of Σ, relative to the mean covariance of the data, between 1e-6 and 1. None: the largest that
+        predicts held-out transitions as well as any; with ``refine=False``, 0.001.
     refine : bool
-        False is Algorithm 2 as published, and the only choice so far.
+        False is Algorithm 2 as published.
+    weight_drift : bool, optional
+        Learn the drift again with weights Σ⁻¹. None: with `refine`. With ``refine=False`` it is the paper's additional
+        drift step: Algorithm 1 on Σ^{-1/2} increments / h.
+    cross_fit : bool, optional
+        Take each transition's residual from a drift that has not seen it, nor others of its group, one of five folds
+        at a time. None: with `refine`, which it needs.
     rng : int, Generator or None
         The same seed and data give the same result.
     progress : bool, optional
@@ -73,8 +105,8 @@ def fit(
     ConvergenceWarning
         If a training ended at its maximal number of iterations.
     DataWarning
-        If some time steps are so short that their noise drowns the drift, if no dependence of the drift on the inputs
-        was found, or if much of the covariance needed its floor.
+        If the data carry no noise; with ``refine=False`` also if some time steps are so short that their noise drowns the
+        drift, if no dependence of the drift on the inputs was found, or if much of the covariance needed its floor.
 
     Examples
     --------
@@ -86,52 +118,136 @@ def fit(
     >>> abs(sde.covariance([0.0]).item() - 0.25) < 0.02
     True
     """
-    one_of("structure", structure, get_args(Structure))
-    if fraction("floor", floor) < LEAST_FLOOR:
+    one_of("structure", structure, ("auto", *get_args(Structure)))
+    one_of("link", link, ("auto", *get_args(Link)))
+    if floor is not None and fraction("floor", floor) < LEAST_FLOOR:
         raise InputError(f"floor must be at least {LEAST_FLOOR:g}, or rounding would undo it, got {floor!r}")
-    if refine is not False:
-        raise InputError(f"refine must be False: likelihood refinement does not exist yet, got {refine!r}")
-    for name, value in (("drift", drift), ("covariance", covariance)):
-        if not isinstance(value, ARFF | None):
-            raise InputError(f"{name} must be an itofit.ARFF or None, got {type(value).__name__}")
+    flag("refine", refine)
+    for name, value in (("weight_drift", weight_drift), ("cross_fit", cross_fit)):
+        if value is not None:
+            flag(name, value)
+    for name, arff in (("drift", drift), ("covariance", covariance)):
+        if not isinstance(arff, ARFF | None):
+            raise InputError(f"{name} must be an itofit.ARFF or None, got {type(arff).__name__}")
+    if not refine and link not in ("auto", "identity"):
+        raise InputError(f"refine=False learns the entries of Σ themselves: link must be 'identity', got {link!r}")
+    if not refine and cross_fit:
+        raise InputError("cross_fit=True needs refine=True: Algorithm 2 takes the residuals of its own training data")
     _check_form(data)
     random, seed = generator(rng)
+    drift, covariance = drift or ARFF(), covariance or ARFF()
     with Progress(progress) as bar:
         found = survey(data, bar)
-        _check_learnable(found)
+        _check_learnable(found, warn=not refine)
         for arff in (drift, covariance):  # what cannot be done is said before any work
-            (arff or ARFF()).resolve(found.n_rows, data.n_inputs)
-        f = _fit_drift(random, data, found, drift or ARFF(), bar)
-        sigma, mean = _fit_covariance(random, data, found, f, structure, covariance or ARFF(), bar)
-        sde = LearnedSDE(
-            drift_series=f.series,
-            covariance_series=sigma.series,
-            structure=structure,
-            kind=data.kind,
-            floor=float(floor),
-            floor_factor=reference_factor(mean, floor),
-            floored_share=0.0,
-            box=np.array([found.low, found.high]),
-            drift_history=f.history,
-            covariance_history=sigma.history,
-            drift_settings=f.settings,
-            covariance_settings=sigma.settings,
-            seed=seed,
-            data=DataSummary(
+            arff.resolve(found.n_rows, data.n_inputs)
+        known: dict[str, Any] = {
+            "kind": data.kind,
+            "box": np.array([found.low, found.high]),
+            "floored_share": 0.0,
+            "seed": seed,
+            "data": DataSummary(
                 n_transitions=found.n_rows,
                 n_groups=found.n_groups,
                 h_min=found.h_min,
                 h_mean=found.h_mean,
                 h_max=found.h_max,
             ),
-            version=__version__,
-        )
+            "version": __version__,
+        }
+        if refine:
+            sde = _automatic(
+                random, data, found, structure, link, drift, covariance, floor, weight_drift, cross_fit, bar, known
+            )
+        else:
+            chosen: Structure = "full" if structure == "auto" else structure
+            sde = _algorithm_2(random, data, found, chosen, drift, covariance, floor, bool(weight_drift), bar, known)
         n_floored = sum(int(sde.floored(block.inputs).sum()) for block in data.blocks())
     sde = replace(sde, floored_share=n_floored / found.n_rows)
-    warn_if_unsettled(f, "drift")
-    warn_if_unsettled(sigma, "covariance")
-    _warn_of_failures(sde)
+    _warn_of_failures(sde, found)
     return sde
+
+
+def _automatic(
+    rng: np.random.Generator,
+    data: Data,
+    found: Survey,
+    structure: Structure | Literal["auto"],
+    link: Link | Literal["auto"],
+    drift: ARFF,
+    covariance: ARFF,
+    floor: float | None,
+    weight_drift: bool | None,
+    cross_fit: bool | None,
+    bar: Progress,
+    known: dict[str, Any],
+) -> LearnedSDE:
+    """Everything chosen from the data but what the user has set."""
+    learned = learn_automatically(
+        rng,
+        data,
+        found,
+        structure=None if structure == "auto" else structure,
+        links=LINKS if link == "auto" else (link,),
+        drift=drift,
+        covariance=covariance,
+        weighted=weight_drift is not False,
+        cross_fit=cross_fit is not False,
+        bar=bar,
+    )
+    limits = learned.limits if floor is None else np.maximum([[floor], [floor]], learned.limits * [[0.0], [1.0]])
+    return LearnedSDE(
+        drift_series=learned.drift_series,
+        covariance_series=learned.covariance_series,
+        structure=learned.structure,
+        link=learned.link,
+        limits=limits,
+        floor_factor=learned.factor,
+        drift_history=learned.drift_history,
+        covariance_history=learned.covariance_history,
+        drift_settings=learned.drift_settings,
+        covariance_settings=learned.covariance_settings,
+        candidates=learned.candidates,
+        searched_on=learned.searched_on,
+        **known,
+    )
+
+
+def _algorithm_2(
+    rng: np.random.Generator,
+    data: Data,
+    found: Survey,
+    structure: Structure,
+    drift: ARFF,
+    covariance: ARFF,
+    floor: float | None,
+    again: bool,
+    bar: Progress,
+    known: dict[str, Any],
+) -> LearnedSDE:
+    """Algorithm 2 as published, on demand with its additional drift step."""
+    floor = FLOOR if floor is None else float(floor)
+    f = _fit_drift(rng, data, found, drift, bar)
+    sigma, mean = _fit_covariance(rng, data, found, f, structure, covariance, bar)
+    sde = LearnedSDE(
+        drift_series=f.series,
+        covariance_series=sigma.series,
+        structure=structure,
+        link="identity",
+        limits=floor_limits(floor, data.n_outputs),
+        floor_factor=reference_factor(mean, floor),
+        drift_history=f.history,
+        covariance_history=sigma.history,
+        drift_settings=f.settings,
+        covariance_settings=sigma.settings,
+        **known,
+    )
+    if not again:
+        return sde
+    g = _fit_drift_again(rng, data, found, sde, drift, bar)
+    return replace(
+        sde, drift_series=g.series, drift_history=g.history, drift_settings=g.settings, drift_in_noise_units=True
+    )
 
 
 def _fit_drift(rng: np.random.Generator, data: Data, found: Survey, arff: ARFF, bar: Progress) -> Fitted:
@@ -165,8 +281,41 @@ def _fit_covariance(
     return fit_series(rng, sample, _target_units(mean, structure)), mean
 
 
-def _warn_of_failures(sde: LearnedSDE) -> None:
+def _fit_drift_again(
+    rng: np.random.Generator, data: Data, found: Survey, sde: LearnedSDE, arff: ARFF, bar: Progress
+) -> Fitted:
+    """Algorithm 1 on Σ^{-1/2} increments / h, for the g in f = Σ^½ g."""
+
+    def targets(block: Transitions) -> Float:
+        return np.asarray(np.linalg.solve(sde.diffusion(block.inputs, "symmetric"), block.rates[:, :, None])[:, :, 0])
+
+    n, mean, squares = 0, np.zeros(data.n_outputs), np.zeros(data.n_outputs)
+    for block in data.blocks():
+        g = targets(block)
+        step = g.mean(axis=0) - mean
+        n += len(g)
+        squares += ((g - g.mean(axis=0)) ** 2).sum(axis=0) + step**2 * len(g) * (n - len(g)) / n
+        mean += step * len(g) / n
+    rows = TransitionRows(data, found.n_rows, data.n_outputs, targets)
+    scaling = Scaling.of(found.low, found.high, mean)
+    return fit_series(rng, Sample(rng, rows, arff, scaling, bar, "drift again"), np.sqrt(squares / n))
+
+
+def _warn_of_failures(sde: LearnedSDE, found: Survey) -> None:
     """Say what a look at the summary would tell."""
+    for name, history in (("drift", sde.drift_history), ("covariance", sde.covariance_history)):
+        warn_if_unsettled(history, name, stacklevel=4)
+    noise = np.diagonal(sde.floor_factor @ sde.floor_factor.T) / found.h_mean
+    for column, share in enumerate(noise / found.rate_std**2):
+        if share < NO_NOISE:
+            warnings.warn(
+                f"increments column {column} follows the drift up to {share:.1g} of its variance: the data carry no noise "
+                "that could be told from errors of the fit, and the covariance of that column means nothing",
+                DataWarning,
+                stacklevel=3,
+            )
+    if isinstance(sde.drift_history, SearchHistory):
+        return
     if sde.drift_history.best_iteration == 0:
         warnings.warn(
             "the drift that was learned is a constant: on the held-out rows no dependence on the inputs was better. "
@@ -200,7 +349,7 @@ def _check_form(data: object) -> None:
         raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
 
 
-def _check_learnable(found: Survey) -> None:
+def _check_learnable(found: Survey, warn: bool) -> None:
     """Raise before any work if there is nothing to learn from."""
     n_inputs = len(found.low)
     least = max(LEAST_TRANSITIONS, n_inputs + 1)
@@ -228,7 +377,7 @@ def _check_learnable(found: Survey) -> None:
                 f"increments column {column} is of a size whose square double precision does not hold; change its unit"
             )
     penalty = found.h_mean * found.inverse_h_mean
-    if penalty > LARGEST_STEP_PENALTY:
+    if warn and penalty > LARGEST_STEP_PENALTY:
         warnings.warn(
             f"the time steps are very uneven ({found.h_min:.3g} to {found.h_max:.3g}): the shortest make the drift "
             f"about {np.sqrt(penalty):.1f} times less accurate than it could be; leave them out, as in "

@@ -18,11 +18,13 @@ With H = Q diag(η) Qᵀ, a change dH changes C by dC = Q (K ∘ QᵀdH Q) Qᵀ,
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from itofit._checks import Float
+from itofit.covariance import Structure, entries, to_matrices
 
 Link = Literal["identity", "square", "log"]
 
@@ -65,3 +67,57 @@ def divided_difference(eta: Float, link: Link) -> Float:
 def inverse_at_one(link: Link) -> float:
     """η with g(η) = 1."""
     return 0.0 if link == "log" else 1.0
+
+
+class Shape(NamedTuple):
+    """Which matrices H there are: symmetric of size d, or diagonal."""
+
+    structure: Structure
+    d: int
+
+    @property
+    def n_entries(self) -> int:
+        """Number of free entries of H."""
+        return len(entries(self.structure, self.d)[0])
+
+    @property
+    def separate(self) -> bool:
+        """Whether the entries of H do not know of each other."""
+        return self.structure == "diagonal" or self.d == 1
+
+
+class Spectrum(NamedTuple):
+    """H of every cell by its eigenvalues; without Q the entries do not know of each other."""
+
+    eta: Float  # (n, d)
+    Q: Float | None  # (n, d, d): eigenvectors, in columns
+
+    @classmethod
+    def of(cls, H: Float, shape: Shape) -> Spectrum:
+        """From the entries of H, shape (n, p)."""
+        if shape.separate:
+            return cls(H, None)
+        return cls(*np.linalg.eigh(to_matrices(H, shape.structure, shape.d)))
+
+    def turned(self, S: Float, shape: Shape) -> Float:
+        """QᵀSQ for the entries (n, p) of symmetric matrices S: shape (n, d, d), or (n, d) without Q."""
+        if self.Q is None:
+            return S
+        return np.asarray(self.Q.swapaxes(1, 2) @ to_matrices(S, shape.structure, shape.d) @ self.Q)
+
+
+def covariance_at(H: Float, link: Link, shape: Shape, limits: Float) -> tuple[Float, npt.NDArray[np.bool_]]:
+    """C for the entries (n, p) of H, its eigenvalues kept within limits (2, d), and where that changed them.
+
+    Returns
+    -------
+    C : array of shape (n, d, d)
+    changed : array of bool, shape (n,)
+    """
+    spectrum = Spectrum.of(H, shape)
+    free = value(spectrum.eta, link)
+    C = np.clip(free, *limits)
+    changed = np.any(free != C, axis=1)
+    if spectrum.Q is None:
+        return to_matrices(C, "diagonal", shape.d), changed
+    return np.asarray((spectrum.Q * C[:, None, :]) @ spectrum.Q.swapaxes(1, 2)), changed

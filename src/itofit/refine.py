@@ -21,9 +21,18 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.cells import FOLDS
-from itofit.covariance import Structure, entries, to_matrices
+from itofit.covariance import entries
 from itofit.evidence import OFF, Basis, solve_penalised, updated_ridges
-from itofit.links import EPSILON, Link, divided_difference, inverse_at_one, slope, value
+from itofit.links import (
+    Link,
+    Shape,
+    Spectrum,
+    covariance_at,
+    divided_difference,
+    inverse_at_one,
+    slope,
+    value,
+)
 
 MOST_STEPS = 40
 MOST_ROUNDS = 40
@@ -36,6 +45,8 @@ LEAST_GAIN = 0.05
 """Of the log-likelihood of all data: fits that gain less have settled."""
 DESCENT = (1e-2, 1e-4)
 """What is added to S / n with the identity link, one after the other: without it, C would tend to zero where S is."""
+HARDLY_WORSE = 1.0
+"""Log-likelihood that a larger lower limit may cost."""
 LEAST_IDENTITY = 2e-5
 FLOORS = 10.0 ** np.arange(-12.0, 0.0, 0.5)
 MARGIN = 10.0
@@ -91,7 +102,7 @@ def weighted_drift(
         Σ⁻¹ at the cells, or one for all.
     fold : array of shape (n,)
     ridge : float, optional
-        λN of all features, instead of ridges of largest evidence.
+        Algorithm 1's λ, instead of ridges of largest evidence.
     """
     d, (n, R) = moves.shape[1], X.shape
     ones = np.concatenate([np.ones((n, 1)), X], axis=1)
@@ -102,7 +113,9 @@ def weighted_drift(
         H[k], g[k] = _normal_equations(ones[rows], duration[rows], moves[rows], own)
     with one_blas_thread:
         total, right = H.sum(axis=0), g.sum(axis=0)
-        ridges, P = best_ridges(total, right, basis, d, ridge)
+        intercepts = np.diagonal(total)[:: R + 1]  # N, in units of the noise
+        given = None if ridge is None else ridge * intercepts[:, None] / basis.largest
+        ridges, P = best_ridges(total, right, basis, d, given)
         solution, inverse_diagonal, _ = solve_penalised(total, right, P)
         folds = [solve_penalised(total - H[k], right - g[k], P)[0] for k in range(FOLDS)]
     split = [(part.reshape(d, -1)[:, 0], part.reshape(d, -1)[:, 1:].T) for part in (solution, *folds)]
@@ -110,9 +123,7 @@ def weighted_drift(
     return Drift(*split[0], ridges, determined, split[1:])
 
 
-def resolved_drift(
-    blocks: Iterable[tuple[Float, Float, Float, Float]], basis: Basis, drift: Drift
-) -> Drift:
+def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: Basis, drift: Drift) -> Drift:
     """A drift solved again on other data with the same ridges.
 
     Parameters
@@ -153,7 +164,7 @@ def best_ridges(
     g: Float,
     basis: Basis,
     d: int,
-    ridge: float | None,
+    given: Float | None,
     ridges: Float | None = None,
     rounds: int = MOST_ROUNDS,
     variance: float = 1.0,
@@ -168,12 +179,12 @@ def best_ridges(
     penalised = (np.arange(d)[:, None] * (R + 1) + 1 + np.arange(R)).ravel()
     penalty = np.tile(basis.penalty, d)
     if ridges is None:
-        ridges = np.full((d, G), 1.0 if ridge is None else ridge)
-    flat = ridges.ravel()
+        ridges = np.ones((d, G))
+    flat = (ridges if given is None else given).ravel()
     P = np.zeros(d * (R + 1))
     for _ in range(rounds):
         P[penalised] = flat[everywhere] * penalty
-        if ridge is not None:
+        if given is not None:
             break
         active = P < OFF
         c = np.zeros(len(P))
@@ -193,24 +204,7 @@ def best_ridges(
 
 # The covariance
 
-NO_FEATURES = Basis(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int))
-
-
-class Shape(NamedTuple):
-    """Which matrices H there are: symmetric of size d, or diagonal."""
-
-    structure: Structure
-    d: int
-
-    @property
-    def n_entries(self) -> int:
-        """Number of free entries of H."""
-        return len(entries(self.structure, self.d)[0])
-
-    @property
-    def separate(self) -> bool:
-        """Whether the entries of H do not know of each other."""
-        return self.structure == "diagonal" or self.d == 1
+NO_FEATURES = Basis(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int), np.zeros(0))
 
 
 class CovarianceFit(NamedTuple):
@@ -221,43 +215,13 @@ class CovarianceFit(NamedTuple):
     intercept: Float  # (p,)
     c: Float  # (R, p)
     ridges: Float  # (p, G)
-    limits: tuple[float, float]  # of the eigenvalues of C
+    limits: Float  # (2, d): of the eigenvalues of C, or of its diagonal entries if those are all
+    least: Float  # half of the smallest values that C has on the data
     extra: float  # what was added to S / n
     kappa: float
-    nll: float  # per transition, of the data that were fitted
     cv_nll: float  # per transition, each fold with the amplitudes of the others
-    cv_spread: float  # standard deviation of the sum over all transitions, per transition
     determined: float
     converged: bool
-
-
-def covariance_at(H: Float, link: Link, shape: Shape, limits: tuple[float, float]) -> Float:
-    """C for the entries (n, p) of H, its eigenvalues kept within limits: shape (n, d, d)."""
-    spectrum = Spectrum.of(H, shape)
-    C = np.clip(value(spectrum.eta, link), *limits)
-    if spectrum.Q is None:
-        return to_matrices(C, "diagonal", shape.d)
-    return np.asarray((spectrum.Q * C[:, None, :]) @ spectrum.Q.swapaxes(1, 2))
-
-
-class Spectrum(NamedTuple):
-    """H of every cell by its eigenvalues; without Q the entries do not know of each other."""
-
-    eta: Float  # (n, d)
-    Q: Float | None  # (n, d, d): eigenvectors, in columns
-
-    @classmethod
-    def of(cls, H: Float, shape: Shape) -> Spectrum:
-        """From the entries of H, shape (n, p)."""
-        if shape.separate:
-            return cls(H, None)
-        return cls(*np.linalg.eigh(to_matrices(H, shape.structure, shape.d)))
-
-    def turned(self, S: Float, shape: Shape) -> Float:
-        """QᵀSQ for the entries (n, p) of symmetric matrices S: shape (n, d, d), or (n, d) without Q."""
-        if self.Q is None:
-            return S
-        return np.asarray(self.Q.swapaxes(1, 2) @ to_matrices(S, shape.structure, shape.d) @ self.Q)
 
 
 def covariance_nll(H: Float, S: Float, count: Float, link: Link, shape: Shape, kappa: float = 0.0) -> float:
@@ -277,21 +241,37 @@ def covariance_nll(H: Float, S: Float, count: Float, link: Link, shape: Shape, k
     return float(0.5 * (count @ np.log(C + kappa) + fit.sum(axis=0)).sum())
 
 
-def _losses(H: Float, S: Float, count: Float, link: Link, shape: Shape, floors: Float, most: float) -> Float:
-    """`covariance_nll` for several lower limits: shape (number of floors, n)."""
+def _losses(H: Float, S: Float, count: Float, link: Link, shape: Shape, floors: Float, most: Float) -> Float:
+    """The nll summed over cells for several lower limits and an upper one of the eigenvalues of C.
+
+    Shape (number of floors, d) where the entries do not know of each other, (number of floors, 1) else.
+    """
     spectrum = Spectrum.of(H, shape)
     turned = spectrum.turned(S, shape)
     own = turned if spectrum.Q is None else np.diagonal(turned, axis1=1, axis2=2)
     C = value(spectrum.eta, link)
-    kept = [np.clip(C, floor, max(most, floor)) for floor in floors]
-    return np.stack([0.5 * (count[:, None] * np.log(c) + own / c).sum(axis=1) for c in kept])
+    kept = (np.clip(C, floor, np.maximum(most, floor)) for floor in floors)
+    losses = np.stack([0.5 * (count @ np.log(c) + (own / c).sum(axis=0)) for c in kept])
+    return losses if shape.separate else losses.sum(axis=1, keepdims=True)
+
+
+def _limits(losses: Float, floors: Float, least: Float, most: Float) -> tuple[Float, float]:
+    """Limits (2, d) with the largest lower ones that are hardly worse than the best, and the loss with them.
+
+    Larger than `least` they are only if that is better.
+    """
+    best = floors[np.argmin(losses, axis=0)]
+    good = (losses <= losses.min(axis=0) + HARDLY_WORSE) & (floors[:, None] <= np.maximum(best, least))
+    chosen = len(floors) - 1 - np.argmax(good[::-1], axis=0)
+    lower = np.broadcast_to(floors[chosen], most.shape)
+    return np.stack([lower, np.maximum(most, lower)]), float(losses[chosen, np.arange(len(chosen))].sum())
 
 
 def held_out_loss(fit: CovarianceFit, X: Float, S: Float, count: Float) -> float:
-    """Loss per transition of other data, with the lower limit that suits them best."""
+    """Loss per transition of other data, with the lower limits that suit them best."""
     H = fit.intercept + X @ fit.c
     losses = _losses(H, S, count, fit.link, fit.shape, _floors(fit.link), fit.limits[1])
-    return float(losses.sum(axis=1).min() / count.sum())
+    return float(losses.min(axis=0).sum() / count.sum())
 
 
 def _floors(link: Link) -> Float:
@@ -299,9 +279,7 @@ def _floors(link: Link) -> Float:
     return FLOORS[FLOORS > LEAST_IDENTITY] if link == "identity" else FLOORS
 
 
-def working(
-    H: Float, S: Float, count: Float, link: Link, shape: Shape, kappa: float = 0.0
-) -> tuple[Float, Float]:
+def working(H: Float, S: Float, count: Float, link: Link, shape: Shape, kappa: float = 0.0) -> tuple[Float, Float]:
     """Gradient of the nll in each entry of H, and its expected second derivative: shapes (n, p)."""
     spectrum = Spectrum.of(H, shape)
     C, turned = value(spectrum.eta, link), spectrum.turned(S, shape)
@@ -351,7 +329,7 @@ def fit_covariance(
     link : {"identity", "square", "log"}
     shape : Shape
     ridge : float, optional
-        λN of all features, instead of ridges of largest evidence.
+        Algorithm 1's λ, instead of ridges of largest evidence.
     start : CovarianceFit, optional
         Where to start from; a constant Σ if left out.
     """
@@ -360,7 +338,7 @@ def fit_covariance(
     rows, cols = entries(shape.structure, shape.d)
     B = np.zeros((X.shape[1] + 1, shape.n_entries))
     B[0] = inverse_at_one(link) * (rows == cols)
-    ridges = np.full((shape.n_entries, len(np.unique(basis.group))), 1.0 if ridge is None else ridge)
+    ridges = np.ones((shape.n_entries, len(np.unique(basis.group))))
     if start is not None:
         ridges, constant, given = start.ridges, B, np.concatenate([start.intercept[None], start.c])
         for share in START_SHARES:  # as near to it as C is positive definite
@@ -376,6 +354,8 @@ def fit_covariance(
                 best = fit
     assert best is not None
     return best
+
+
 def _scored(
     ones: Float,
     basis: Basis,
@@ -399,7 +379,8 @@ def _scored(
         new, new_ridges = np.empty_like(B), np.empty_like(ridges)
         for j, (A, b) in enumerate(systems):
             variance = max(1.0, float(spread[j]))
-            found, P[:, j] = best_ridges(A, b, basis, 1, ridge, ridges[j : j + 1], 4 if step else 12, variance)
+            given = None if ridge is None else ridge * A[:1, :1] / basis.largest
+            found, P[:, j] = best_ridges(A, b, basis, 1, given, ridges[j : j + 1], 4 if step else 12, variance)
             new_ridges[j] = found[0]
             new[:, j] = solve_penalised(A, b, P[:, j])[0]
         before = loss + 0.5 * float((P * B**2).sum())
@@ -461,12 +442,11 @@ def _judged(
             x = ones[mine].T * weight[mine, j]
             out_of_fold[mine, j] = ones[mine] @ solve_penalised(A - x @ ones[mine], b - x @ z[mine, j], P[:, j])[0]
     N = count.sum()
-    most = MARGIN * float(value(Spectrum.of(ones @ B, shape).eta, link).max())
-    floors = _floors(link)
-    losses = _losses(out_of_fold, S, count, link, shape, floors, most)
-    chosen = int(np.argmin(losses.sum(axis=1)))
-    limits, cv_nll = (float(floors[chosen]), max(most, float(floors[chosen]))), losses[chosen]
-    nll = _losses(ones @ B, S, count, link, shape, floors[chosen : chosen + 1], most)
+    C = value(Spectrum.of(ones @ B, shape).eta, link)
+    most = MARGIN * (C.max(axis=0) if shape.separate else np.full(shape.d, C.max()))
+    least = 0.5 * np.quantile(C if shape.separate else C.min(axis=1, keepdims=True), 0.01, axis=0)
+    losses = _losses(out_of_fold, S, count, link, shape, _floors(link), most)
+    limits, cv_loss = _limits(losses, _floors(link), least, most)
     return CovarianceFit(
         link=link,
         shape=shape,
@@ -474,11 +454,10 @@ def _judged(
         c=B[1:],
         ridges=ridges,
         limits=limits,
+        least=least,
         extra=extra,
         kappa=kappa,
-        nll=float(nll.sum() / N),
-        cv_nll=float(cv_nll.sum() / N),
-        cv_spread=float(np.sqrt(N * (((cv_nll / count - cv_nll.sum() / N) ** 2) * count).sum()) / N),
+        cv_nll=cv_loss / N,
         determined=determined,
         converged=converged,
     )
@@ -513,15 +492,15 @@ def rescored(
     new = np.column_stack([solve_penalised(A[j], b[j], P[j])[0] for j in range(p)])
     trials = [B + step * (new - B) for step in (0.0, 0.25, 0.5, 1.0)]
     floors = _floors(fit.link)
-    losses = np.zeros((len(trials), len(floors)))
+    losses = [np.zeros(1)] * len(trials)
     for X, S in blocks():
         ones = np.concatenate([np.ones((len(X), 1)), X], axis=1)
         for i, trial in enumerate(trials):
-            losses[i] += _losses(ones @ trial, S, np.ones(len(S)), fit.link, fit.shape, floors, fit.limits[1]).sum(axis=1)
-    best, floor = np.unravel_index(np.argmin(losses), losses.shape)
-    return fit._replace(
-        intercept=trials[best][0], c=trials[best][1:], limits=(float(floors[floor]), max(fit.limits[1], floors[floor]))
-    )
+            more = _losses(ones @ trial, S, np.ones(len(S)), fit.link, fit.shape, floors, fit.limits[1])
+            losses[i] = losses[i] + more
+    best = int(np.argmin([loss.min(axis=0).sum() for loss in losses]))
+    limits, _ = _limits(losses[best], floors, fit.least, fit.limits[1])
+    return fit._replace(intercept=trials[best][0], c=trials[best][1:], limits=limits)
 
 
 def _valid(H: Float, fit: CovarianceFit) -> Float:
@@ -529,4 +508,4 @@ def _valid(H: Float, fit: CovarianceFit) -> Float:
     if fit.link != "identity":
         return H
     rows, cols = entries(fit.shape.structure, fit.shape.d)
-    return covariance_at(H, fit.link, fit.shape, fit.limits)[:, rows, cols]
+    return covariance_at(H, fit.link, fit.shape, fit.limits)[0][:, rows, cols]

@@ -27,6 +27,7 @@ from itofit.normal_equations import (
     moments_of,
 )
 from itofit.rows import TRAIN, VALIDATION, Rows, Split, column_sum, n_held_out
+from itofit.search import SearchHistory
 
 FIRST_MOMENTS = {1: 256, 2: 64, 3: 24}
 """Moments made in the first pass, in each direction, by number of inputs; more in another if a frequency needs them."""
@@ -258,12 +259,13 @@ def fit_series(rng: np.random.Generator, sample: Sample, unit: Float) -> Fitted:
     return Fitted(series, history, settings)
 
 
-def warn_if_unsettled(fitted: Fitted, label: str) -> None:
+def warn_if_unsettled(history: History | SearchHistory, label: str, stacklevel: int = 3) -> None:
     """Warn, in the name of the caller's caller, if a training ended at its maximal number of iterations."""
-    if fitted.history.stopped == "max_iterations":
+    if history.stopped == "max_iterations":
+        judge = "validation error" if isinstance(history, History) else "evidence"
         warnings.warn(
-            f"{label} ended at max_iterations = {fitted.settings.max_iterations} before its validation error settled; "
+            f"{label} ended at max_iterations = {history.n_iterations} before its {judge} settled; "
             "allow more iterations",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )

@@ -94,7 +94,7 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             scaling = Scaling.of(points.min(axis=0), points.max(axis=0), targets.mean(axis=0))
             sample = Sample(random, ArrayRows(points, targets), ARFF(**parameters), scaling, bar, "training")
             fitted = fit_series(random, sample, np.where(spread > 0, spread, 1.0))
-        warn_if_unsettled(fitted, "training")
+        warn_if_unsettled(fitted.history, "training")
         self.series_, self.history_, self.settings_ = fitted
         self.n_iter_ = self.history_.n_iterations
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import warnings
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from itofit._checks import (
     ModelFileError,
     columns,
     count,
+    flag,
     float_array,
     fraction,
     generator,
@@ -28,26 +28,36 @@ from itofit._checks import (
     positive,
 )
 from itofit._progress import Progress
-from itofit.arff import History, Pairing, Settings, Stop
-from itofit.covariance import Factor, Structure, entries, positive_definite, square_root, to_matrices
+from itofit.arff import History, Settings
+from itofit.covariance import (
+    Factor,
+    Structure,
+    entries,
+    floor_limits,
+    positive_definite,
+    square_root,
+    symmetric,
+    to_matrices,
+)
 from itofit.fourier import FourierSeries
 from itofit.likelihood import gaussian_nll
-from itofit.normal_equations import Form
+from itofit.links import Link, Shape, covariance_at
+from itofit.records import (
+    AutomaticSettings,
+    Candidate,
+    DataSummary,
+    candidates_text,
+    dependence_text,
+    pack,
+    training_text,
+    unpack,
+)
+from itofit.search import SearchHistory
 from itofit.simulation import Outside, euler_maruyama
-from itofit.transitions import BlockedTransitions, Kind, Transitions, plural, shown_range
+from itofit.transitions import BlockedTransitions, Kind, Transitions, plural
 
 BATCH_ROWS = 65_536
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSummary:
-    """What a model was learned from, in a few numbers."""
-
-    n_transitions: int
-    n_groups: int | None
-    h_min: float
-    h_mean: float
-    h_max: float
+UNLIMITED = np.array([[-np.inf], [np.inf]])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -61,23 +71,32 @@ class LearnedSDE:
     drift_series : FourierSeries
         f, with d outputs.
     covariance_series : FourierSeries
-        The learned entries of Σ, before they are made positive definite.
+        The learned entries of Σ, or of the matrix H that `link` makes Σ of.
     structure : {"diagonal", "full"}
         Which entries those are.
+    link : {"identity", "square", "log"}
+        How Σ follows from them, before its eigenvalues are kept within limits: as it is, Σ = L H² Lᵀ, or Σ = L exp(H) Lᵀ.
     kind : {"diffusion", "underdamped", "general"}
         How the inputs follow from the moving state.
-    floor : float
-        Smallest eigenvalue that `covariance` returns, relative to the mean covariance of the data.
+    limits : array of shape (2, d)
+        Smallest and largest eigenvalue that `covariance` returns, relative to the mean covariance of the data; for a
+        diagonal Σ, of each entry.
     floor_factor : array of shape (d, d)
-        Cholesky factor of that mean covariance.
+        L, the Cholesky factor of that mean covariance.
     floored_share : float
-        Share of the training points at which the floor was needed.
+        Share of the training points at which the limits were needed.
     box : array of shape (2, m)
         Smallest and largest value of each input in the data.
-    drift_history, covariance_history : History
+    drift_history, covariance_history : History or SearchHistory
         How the two trainings went.
-    drift_settings, covariance_settings : Settings
+    drift_settings, covariance_settings : Settings or AutomaticSettings
         What they were made with.
+    candidates : tuple of Candidate
+        Covariances that were compared; empty if there was nothing to choose.
+    searched_on : str
+        The transitions that frequencies were searched on, in words.
+    drift_in_noise_units : bool
+        Whether `drift_series` is g in f = Σ^½ g, as the paper's additional drift step learns it.
     seed : int or None
         The seed that makes this result again from the same data; None if a Generator was handed in.
     data : DataSummary
@@ -88,18 +107,22 @@ class LearnedSDE:
     drift_series: FourierSeries
     covariance_series: FourierSeries
     structure: Structure
+    link: Link
     kind: Kind
-    floor: float
+    limits: Float
     floor_factor: Float
     floored_share: float
     box: Float
-    drift_history: History
-    covariance_history: History
-    drift_settings: Settings
-    covariance_settings: Settings
+    drift_history: History | SearchHistory
+    covariance_history: History | SearchHistory
+    drift_settings: Settings | AutomaticSettings
+    covariance_settings: Settings | AutomaticSettings
     seed: int | None
     data: DataSummary
     version: str
+    candidates: tuple[Candidate, ...] = ()
+    searched_on: str = "all of them"
+    drift_in_noise_units: bool = False
 
     # The functions
 
@@ -126,10 +149,18 @@ class LearnedSDE:
         >>> sde.drift(x).shape, sde.covariance(x).shape
         ((5, 2), (5, 2, 2))
         """
-        return self.drift_series(x)
+        g = self.drift_series(x)
+        if not self.drift_in_noise_units:
+            return g
+        return np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), g))
 
     def drift_jacobian(self, x: npt.ArrayLike) -> Float:
         """Derivatives of the drift: [i, a, b] is ∂f_a/∂x_b at point i, shape (n, d, m)."""
+        if self.drift_in_noise_units:
+            raise InputError(
+                "this drift is a product of two learned functions (fit(..., refine=False, weight_drift=True)) whose "
+                "exact derivatives are not available; learn it without the additional step"
+            )
         return self.drift_series.jacobian(x)
 
     def covariance(self, x: npt.ArrayLike, raw: bool = False) -> Float:
@@ -139,21 +170,32 @@ class LearnedSDE:
         ----------
         x : array of shape (n, m)
         raw : bool
-            The learned values as they are, which need not be positive definite.
+            The learned values without limits, which with the identity link need not be positive definite.
         """
-        vectors = self.covariance_series(x)
-        if raw:
-            return to_matrices(vectors, self.structure, self.n_outputs)
-        return positive_definite(vectors, self.structure, self.floor_factor, self.floor)[0]
+        return self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
 
     def floored(self, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        """Where `covariance` had to raise an eigenvalue to its floor: an array of bool of shape (n,)."""
+        """Where `covariance` had to keep an eigenvalue within its limits: an array of bool of shape (n,)."""
         points = columns("x", x, n_columns=self.n_inputs)
-        below = np.empty(len(points), dtype=bool)
+        changed = np.empty(len(points), dtype=bool)
         for rows in _batches(len(points)):
-            vectors = self.covariance_series(points[rows])
-            below[rows] = positive_definite(vectors, self.structure, self.floor_factor, self.floor)[1]
-        return below
+            changed[rows] = self._covariance(points[rows], self.limits)[1]
+        return changed
+
+    def _covariance(self, x: npt.ArrayLike, limits: Float) -> tuple[Float, npt.NDArray[np.bool_]]:
+        """Σ with eigenvalues within limits (2, d), and where that changed it."""
+        H, L = self.covariance_series(x), self.floor_factor
+        if self.link != "identity":
+            C, changed = covariance_at(H, self.link, Shape(self.structure, self.n_outputs), limits)
+            return symmetric(L @ C @ L.T), changed
+        if np.isinf(limits[0, 0]):
+            return to_matrices(H, self.structure, self.n_outputs), np.zeros(len(H), dtype=bool)
+        return positive_definite(H, self.structure, L, limits)
+
+    @property
+    def floor(self) -> float:
+        """The smallest eigenvalue that `covariance` returns, relative to the mean covariance of the data."""
+        return float(self.limits[0].min())
 
     def diffusion(self, x: npt.ArrayLike, factor: Factor = "cholesky") -> Float:
         """Diffusion σ with σσᵀ = Σ at the points x of shape (n, m): matrices of shape (n, d, d).
@@ -204,19 +246,31 @@ class LearnedSDE:
 
     def summary(self) -> str:
         """What was learned, from what and how, as a few lines of text."""
-        data, drift, covariance = self.data, self.drift_history, self.covariance_history
-        h = shown_range(data.h_min, data.h_max)
-        groups = "" if data.n_groups is None else f" in {plural(data.n_groups, 'group')}"
-        return "\n".join(
-            [
-                f"itofit {self.version}: {self.kind}, {self._dimensions()}",
-                f"  data        {data.n_transitions} transitions{groups}, h = {h}",
-                f"  drift       {_training(self.drift_settings, drift)}",
-                f"  covariance  {_training(self.covariance_settings, covariance)}, {self.structure}",
-                f"  floor       {self.floor:g} of the mean covariance, needed at {self.floored_share:.2%} of the data",
-                f"  seed        {'a generator was given' if self.seed is None else self.seed}",
-            ]
-        )
+        lines = [
+            f"itofit {self.version}: {self.kind}, {self._dimensions()}",
+            f"  data        {self.data}",
+            f"  drift       {training_text(self.drift_settings, self.drift_history)}",
+        ]
+        if isinstance(self.drift_settings, AutomaticSettings):
+            lines[1] += f"; frequencies searched on {self.searched_on}"
+            outputs = [f"f{j}" for j in range(self.n_outputs)]
+            lines.append(f"              {dependence_text(self.drift_settings, self.n_inputs, outputs)}")
+        lines.append(f"  covariance  {training_text(self.covariance_settings, self.covariance_history)}")
+        if isinstance(self.covariance_settings, AutomaticSettings):
+            pairs = zip(*entries(self.structure, self.n_outputs), strict=True)
+            names = [f"{'Σ' if self.link == 'identity' else 'H'}{j}{i}" for i, j in pairs]
+            lines.append(f"              {dependence_text(self.covariance_settings, self.n_inputs, names)}")
+        lines.append(f"  structure   {self.structure}, {self.link} link")
+        if len(self.candidates) > 1:
+            lines.append("              held-out loss of the candidates, above the best:")
+            lines += [f"              {line}" for line in candidates_text(self.candidates)]
+        ceiling = float(self.limits[1].max())
+        bounds = f"at least {self.floor:.2g}" if np.isinf(ceiling) else f"{self.floor:.2g} to {ceiling:.3g}"
+        lines += [
+            f"  limits      eigenvalues of Σ {bounds} of the mean covariance, needed at {self.floored_share:.2%} of the data",
+            f"  seed        {'a generator was given' if self.seed is None else self.seed}",
+        ]
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         return (
@@ -320,25 +374,30 @@ class LearnedSDE:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one `.npz` file; what was at `path` stays until all of it is written."""
-        arrays = {"floor_factor": self.floor_factor, "box": self.box}
-        for name in ("drift", "covariance"):
-            for part, fields in _PARTS.items():
-                value = getattr(self, f"{name}_{part}")
-                arrays |= {f"{name}_{part}.{field}": getattr(value, field) for field in fields}
-        metadata = {name: getattr(self, name) for name in _PLAIN}
-        metadata |= {"data": dataclasses.asdict(self.data)}
-        for name in ("drift", "covariance"):
-            metadata[f"{name}_settings"] = dataclasses.asdict(getattr(self, f"{name}_settings"))
-            metadata[f"{name}_stopped"] = getattr(self, f"{name}_history").stopped
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        metadata: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
+        metadata["candidates"] = [list(candidate) for candidate in self.candidates]
+        for name in ("drift_series", "covariance_series"):
+            arrays |= {f"{name}.{field}": getattr(getattr(self, name), field) for field in _SERIES}
+        for name in _RECORDS:
+            found, metadata[name] = pack(getattr(self, name))
+            arrays |= {f"{name}.{field}": array for field, array in found.items()}
         storage.write(path, arrays, metadata)
 
 
-_PARTS = {
-    "series": ("omega", "beta", "shift", "scale", "offset"),
-    "history": ("validation_error", "acceptance", "seconds"),
-}
-_WORDS = {"pairing": get_args(Pairing), "normal_equations": get_args(Form)}
-_PLAIN = ("structure", "kind", "floor", "floored_share", "seed", "version")
+_SERIES = ("omega", "beta", "shift", "scale", "offset")
+_RECORDS = ("drift_history", "covariance_history", "drift_settings", "covariance_settings", "data")
+_ARRAYS = ("limits", "floor_factor", "box")
+_PLAIN = (
+    "structure",
+    "link",
+    "kind",
+    "floored_share",
+    "seed",
+    "version",
+    "searched_on",
+    "drift_in_noise_units",
+)
 
 
 def load(path: str | os.PathLike[str]) -> LearnedSDE:
@@ -351,32 +410,51 @@ def load(path: str | os.PathLike[str]) -> LearnedSDE:
     """
     arrays, metadata = storage.read(path)
     try:
-        parts: dict[str, Any] = {name: metadata[name] for name in _PLAIN}
-        for name in ("drift", "covariance"):
-            series, history = ({f: arrays[f"{name}_{part}.{f}"] for f in fields} for part, fields in _PARTS.items())
-            parts[f"{name}_series"] = FourierSeries(**series)
-            parts[f"{name}_history"] = History(**history, stopped=metadata[f"{name}_stopped"])
-            parts[f"{name}_settings"] = Settings(**metadata[f"{name}_settings"])
-        parts |= {"data": DataSummary(**metadata["data"]), "box": arrays["box"], "floor_factor": arrays["floor_factor"]}
+        if metadata["format"] == 1:
+            arrays, metadata = _from_format_1(arrays, metadata)
+        parts: dict[str, Any] = {name: metadata[name] for name in _PLAIN} | {name: arrays[name] for name in _ARRAYS}
+        parts["candidates"] = tuple(Candidate(*candidate) for candidate in metadata["candidates"])
+        for name in ("drift_series", "covariance_series"):
+            parts[name] = FourierSeries(**{field: arrays[f"{name}.{field}"] for field in _SERIES})
+        for name in _RECORDS:
+            own = {key.partition(".")[2]: array for key, array in arrays.items() if key.startswith(f"{name}.")}
+            parts[name] = unpack(own, metadata[name])
         sde = LearnedSDE(**parts)
         _check_consistent(sde)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise ModelFileError(f"{path} is not a complete itofit model: {error}") from error
     return sde
+
+
+def _from_format_1(
+    arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, Any]
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """What a file of the first format says, in the words of the second."""
+    d = len(arrays["floor_factor"])
+    metadata = metadata | {"link": "identity", "candidates": [], "searched_on": "", "drift_in_noise_units": False}
+    for name in ("drift", "covariance"):
+        metadata[f"{name}_history"] = {"kind": "History", "stopped": metadata[f"{name}_stopped"]}
+        metadata[f"{name}_settings"] = {"kind": "Settings"} | metadata[f"{name}_settings"]
+    metadata["data"] = {"kind": "DataSummary"} | metadata["data"]
+    return arrays | {"limits": floor_limits(fraction("floor", metadata["floor"]), d)}, metadata
 
 
 def _check_consistent(sde: LearnedSDE) -> None:
     """Raise unless the parts of a model fit together, so that a damaged file fails here and not in use."""
     m, d = sde.n_inputs, sde.n_outputs
     one_of("structure", sde.structure, get_args(Structure))
+    one_of("link", sde.link, get_args(Link))
     one_of("kind", sde.kind, get_args(Kind))
+    flag("drift_in_noise_units", sde.drift_in_noise_units)
     if sde.kind != "general" and m != (d if sde.kind == "diffusion" else 2 * d):
         raise InputError(f"a model of kind {sde.kind!r} with {d} outputs cannot have {m} inputs")
-    fraction("floor", sde.floor)
     _check_array("box", sde.box, (2, m))
     _check_array("floor_factor", sde.floor_factor, (d, d))
+    _check_array("limits", np.minimum(sde.limits, 1e300), (2, d))
     if not (sde.box[0] < sde.box[1]).all() or not (np.diagonal(sde.floor_factor) > 0).all():
         raise InputError("box or floor_factor is not what a training leaves")
+    if not (sde.limits[0] > 0).all() or not (sde.limits[0] <= sde.limits[1]).all():
+        raise InputError("limits must be positive, the smaller first")
     n_entries = len(entries(sde.structure, d)[0])
     for name, series, p in (("drift", sde.drift_series, d), ("covariance", sde.covariance_series, n_entries)):
         K = series.n_features
@@ -385,28 +463,20 @@ def _check_consistent(sde: LearnedSDE) -> None:
             _check_array(f"{name}_series.{field}", getattr(series, field), shape, complex_=field == "beta")
         if not (series.scale > 0).all():
             raise InputError(f"{name}_series.scale must be > 0")
-    _check_records(sde)
-
-
-def _check_records(sde: LearnedSDE) -> None:
-    """The same for what a model says of its origin."""
+    for settings, p in ((sde.drift_settings, d), (sde.covariance_settings, n_entries)):
+        if isinstance(settings, AutomaticSettings) and len(settings.ridges) != p:
+            raise InputError(f"there are ridges of {len(settings.ridges)} outputs, expected {p}")
     count("seed", 0 if sde.seed is None else sde.seed, least=0)
-    count("n_transitions", sde.data.n_transitions)
-    if not isinstance(sde.version, str):
-        raise InputError(f"version must be a string, got {sde.version!r}")
+    for name in ("version", "searched_on"):
+        if not isinstance(getattr(sde, name), str):
+            raise InputError(f"{name} must be a string, got {getattr(sde, name)!r}")
     if not positive("floored_share", sde.floored_share, zero=True) <= 1:
         raise InputError(f"floored_share must be at most 1, got {sde.floored_share}")
-    for name, history in (("drift", sde.drift_history), ("covariance", sde.covariance_history)):
-        one_of("stopped", history.stopped, get_args(Stop))
-        M = len(history.acceptance)
-        for field, n in (("validation_error", M + 1), ("acceptance", M), ("seconds", M)):
-            _check_array(f"{name}_history.{field}", getattr(history, field), (n,))
-    for part in (sde.data, sde.drift_settings, sde.covariance_settings):
-        for field, value in dataclasses.asdict(part).items():
-            if field in _WORDS:
-                one_of(field, value, _WORDS[field])
-            elif not isinstance(value, bool | None):
-                positive(field, value, zero=True)
+    for candidate in sde.candidates:
+        one_of("structure", candidate.structure, get_args(Structure))
+        one_of("link", candidate.link, get_args(Link))
+        if not np.isfinite(candidate.loss):
+            raise InputError(f"loss of a candidate must be finite, got {candidate.loss}")
 
 
 def _check_array(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], *, complex_: bool = False) -> None:
@@ -419,11 +489,3 @@ def _batches(n: int) -> Iterator[slice]:
     """Rows taken together where each has a matrix of its own, to bound the memory of all."""
     for start in range(0, n, BATCH_ROWS):
         yield slice(start, start + BATCH_ROWS)
-
-
-def _training(settings: Settings, history: History) -> str:
-    return (
-        f"{settings.n_features} features, ridge {settings.ridge:g}, {history.n_iterations} iterations "
-        f"(best {history.best_iteration}, stopped by {history.stopped}) in {history.seconds.sum():.2f} s, "
-        f"{settings.normal_equations} sums"
-    )

@@ -353,7 +353,7 @@ class _Walk:
     def grow(self, best: Found) -> bool:
         """Double the groups whose amplitudes the data determine, once they are found; whether there were any."""
         K = len(best.basis.omega)
-        if 2 * K > MOST_FEATURES or self.targets.n < 2 * ROWS_PER_FEATURE * K or K != len(self.group):
+        if 2 * K > MOST_FEATURES or self.targets.n < 2 * ROWS_PER_FEATURE * K or len(self.group) != K:
             return False
         determined = sum(fit.determined for fit in best.fits) / len(best.fits)
         if determined < SATURATED * K:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from itofit._checks import ModelFileError
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file format; a reader refuses files of a later one."""
 
 _METADATA = "metadata"

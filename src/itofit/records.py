@@ -1,0 +1,165 @@
+"""What a model says of its origin: data, trainings, choices; as text, and as parts of a file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import Float, InputError, Int, count, one_of, positive
+from itofit.arff import History, Pairing, Settings, Stop
+from itofit.evidence import OFF
+from itofit.normal_equations import Form
+from itofit.search import SearchHistory, SearchStop
+from itofit.transitions import plural, shown_range
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSummary:
+    """What a model was learned from, in a few numbers."""
+
+    n_transitions: int
+    n_groups: int | None
+    h_min: float
+    h_mean: float
+    h_max: float
+
+    def __str__(self) -> str:
+        groups = "" if self.n_groups is None else f" in {plural(self.n_groups, 'group')}"
+        return f"{self.n_transitions} transitions{groups}, h = {shown_range(self.h_min, self.h_max)}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AutomaticSettings:
+    """What was chosen from the data.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of frequencies.
+    groups : array of shape (G,)
+        The groups of frequencies in use: i moves along input i, the number of inputs (0, if there is one) in all.
+    ridges : array of shape (p, G)
+        Ridge of each output and group; 1e12 where the data have switched it off.
+    determined : float
+        Number of amplitudes that the data determine.
+    """
+
+    n_features: int
+    groups: Int
+    ridges: Float
+    determined: float
+
+    def depends_on(self, output: int, n_inputs: int) -> str:
+        """What one output depends on, in words."""
+        groups = self.groups[self.ridges[output] < OFF]
+        if not len(groups):
+            return "nothing"
+        if n_inputs == 1:
+            return "the input"
+        single = [str(g) for g in groups if g < n_inputs]
+        parts = [f"input{'s' if len(single) > 1 else ''} {', '.join(single)}"] if single else []
+        return " and ".join(parts + (["all inputs together"] if n_inputs in groups else []))
+
+
+class Candidate(NamedTuple):
+    """A covariance that was tried, and its loss on folds that it was not fitted to."""
+
+    structure: str
+    frequencies: str  # "start" or "search"
+    link: str
+    loss: float
+
+
+Training = tuple[Settings | AutomaticSettings, History | SearchHistory]
+
+
+def training_text(settings: Settings | AutomaticSettings, history: History | SearchHistory) -> str:
+    """One line on how a training went."""
+    took = f"{history.n_iterations} iterations (best {history.best_iteration}, stopped by {history.stopped})"
+    seconds = f"in {history.seconds.sum():.2f} s"
+    if isinstance(settings, Settings):
+        return (
+            f"{settings.n_features} features, ridge {settings.ridge:g}, {took} {seconds}, "
+            f"{settings.normal_equations} sums"
+        )
+    assert isinstance(history, SearchHistory)
+    waves = f", {history.n_found} short waves stand out" if history.n_found else ""
+    gain = f", log-evidence {history.log_evidence.max():.1f} above the start's" if history.best_iteration else ""
+    return (
+        f"{settings.n_features} frequencies, {took} {seconds}{waves}{gain}; "
+        f"the data determine {settings.determined:.1f} amplitudes"
+    )
+
+
+def dependence_text(settings: AutomaticSettings, n_inputs: int, names: list[str]) -> str:
+    """Which output depends on what; equal ones together."""
+    found: dict[str, list[str]] = {}
+    for j, name in enumerate(names):
+        found.setdefault(settings.depends_on(j, n_inputs), []).append(name)
+    return "; ".join(f"{', '.join(outputs)} on {what}" for what, outputs in found.items())
+
+
+def candidates_text(candidates: tuple[Candidate, ...]) -> list[str]:
+    """One line for each candidate, the best first."""
+    best = min(candidates, key=lambda candidate: candidate.loss).loss
+    return [
+        f"{c.structure}, {c.link} link, frequencies of the {c.frequencies}: {c.loss - best:+.4f}"
+        for c in sorted(candidates, key=lambda candidate: candidate.loss)
+    ]
+
+
+# Files
+
+_KINDS = {kind.__name__: kind for kind in (History, SearchHistory, Settings, AutomaticSettings, DataSummary)}
+_WORDS = {
+    "pairing": get_args(Pairing),
+    "normal_equations": get_args(Form),
+    "stopped": get_args(Stop) + get_args(SearchStop),
+}
+
+
+def pack(part: Any) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """The arrays of a record, and its other fields with the name of its kind."""
+    values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    return arrays, {"kind": type(part).__name__} | {name: v for name, v in values.items() if name not in arrays}
+
+
+def unpack(arrays: Mapping[str, npt.NDArray[Any]], plain: Mapping[str, Any]) -> Any:
+    """The record that `pack` made these of, checked."""
+    fields = dict(plain)
+    kind = _KINDS[fields.pop("kind")]
+    part = kind(**fields, **arrays)
+    for name, value in fields.items():
+        if name in _WORDS:
+            one_of(name, value, _WORDS[name])
+        elif not isinstance(value, bool | None):
+            positive(name, value, zero=True)
+    for name, array in arrays.items():
+        if array.dtype not in (np.float64, np.int64) or not np.isfinite(array).all():
+            raise InputError(f"{name} must hold finite numbers, got {array.dtype}")
+    if isinstance(part, DataSummary):
+        count("n_transitions", part.n_transitions)
+    if isinstance(part, History | SearchHistory):
+        _check_history(part)
+    if isinstance(part, AutomaticSettings) and part.ridges.shape[1:] != part.groups.shape:
+        raise InputError(f"ridges of shape {part.ridges.shape} do not belong to {len(part.groups)} groups")
+    return part
+
+
+def _check_history(history: History | SearchHistory) -> None:
+    M = len(history.acceptance)
+    judged = history.validation_error if isinstance(history, History) else history.log_evidence
+    times = np.arange(M + 1.0) if isinstance(history, History) else history.iteration
+    if (
+        history.seconds.shape != (M,)
+        or history.acceptance.shape != (M,)
+        or judged.shape != times.shape
+        or not len(times)
+    ):
+        raise InputError("the parts of a training's history do not fit together")
