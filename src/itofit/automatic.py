@@ -26,6 +26,7 @@ from itofit.evidence import Basis
 from itofit.fourier import FourierSeries
 from itofit.links import Link, Shape, covariance_at
 from itofit.normal_equations import (
+    MOST_INPUTS,
     ArrayPart,
     DirectNormalEquations,
     GriddedNormalEquations,
@@ -38,23 +39,27 @@ from itofit.refine import (
     CovarianceFit,
     Drift,
     fit_covariance,
-    held_out_loss,
+    held_out_losses,
     rescored,
     resolved_drift,
     weighted_drift,
 )
 from itofit.regression import Scaling
-from itofit.search import Found, SearchHistory, Targets, search
+from itofit.search import Found, SearchHistory, Targets, groups_for, search
 from itofit.survey import Survey
 from itofit.transitions import BlockedTransitions, Transitions
 
 Data: TypeAlias = Transitions | BlockedTransitions
 
-ACCURACY = 1e-13
+ROWS_FOR_MOMENTS = 12_000
+"""With three inputs and fewer cells than this, sums are direct."""
+ACCURACY = 1e-12
 """Of sums from moments, which evidence needs."""
 ROUNDS = 4
 """Of generalised least squares, at most, until the residual covariance has settled."""
 SETTLED = 0.02
+FALSE_ALARM = 0.01
+"""Probability that off-diagonal entries of Σ are tried although there are none."""
 LEAST_GAIN = 2.0
 """Of the log-likelihood of held-out folds that off-diagonal entries of Σ must bring."""
 FOLDS_TO_FIT = 2
@@ -100,10 +105,10 @@ def learn_automatically(
     plan = Plan(found, scaling.shift, scaling.scale, int(rng.integers(2**63)), drift.search_rows)
     cells = plan.gather(data, _moves_and_products, bar, "reading")
     moves = cells.sums[:, :d]
-    f_found = search(rng, _drift_targets(cells, d), drift, mixed=d > 1, on_iteration=_shown(bar, "drift"))
+    f_found = search(rng, _drift_targets(cells, d, drift), drift, mixed=d > 1, on_iteration=_shown(bar, "drift"))
     X = f_found.basis.at(cells.u)
     f = _drift_of_one_covariance(f_found, X, cells, moves, drift)
-    learned = _Covariance(rng, plan, data, cells, f_found.basis, covariance, links, cross_fit, bar)
+    learned = _Covariance(rng, plan, data, cells, f_found.basis, covariance, links, cross_fit, weighted, bar)
     sigma = learned.choose(f, structure)
     if weighted and (not sigma.constant or sigma.fit.shape.structure == "diagonal"):
         bar.show("drift", "weighted by the inverse covariance")
@@ -147,8 +152,11 @@ def _moves_and_products(block: Transitions, fold: object) -> Float:
     )
 
 
-def _equations(u: Float, y: Float, weight: Float) -> NormalEquations:
-    form = cheaper_form(len(u), 128, u.shape[1], y.shape[1], 1e-4)
+def _equations(u: Float, y: Float, weight: Float, arff: ARFF) -> NormalEquations:
+    K = len(groups_for(weight.sum(), u.shape[1], arff.n_features))
+    form = arff.normal_equations or cheaper_form(len(u), K, u.shape[1], y.shape[1], 1e-4)
+    if u.shape[1] == MOST_INPUTS and len(u) < ROWS_FOR_MOMENTS and arff.normal_equations is None:
+        form = "direct"  # moments are worth their making for hundreds of solves, and a search takes tens
     if form == "gridded":
         return GriddedNormalEquations(ArrayPart(u, y, weight), ACCURACY)
     return DirectNormalEquations(u, y, weight)
@@ -165,7 +173,7 @@ def _spread(u: Float, weight: Float) -> Float:
     return spread
 
 
-def _drift_targets(cells: Cells, d: int) -> Targets:
+def _drift_targets(cells: Cells, d: int, arff: ARFF) -> Targets:
     """Mean rates of the cells, weighted by their durations."""
     N, total = cells.count.sum(), cells.duration.sum()
     weight, moves = cells.duration * (N / total), cells.sums[:, :d]
@@ -173,7 +181,7 @@ def _drift_targets(cells: Cells, d: int) -> Targets:
     products = to_matrices(cells.sums[:, d:].sum(axis=0)[None], "full", d)[0]
     squares = (products / total - np.outer(mean, mean)) * N
     y = moves / cells.duration[:, None] - mean
-    return Targets(cells.u, y, weight, squares, N, _equations(cells.u, y, weight), _spread(cells.u, cells.count))
+    return Targets(cells.u, y, weight, squares, N, _equations(cells.u, y, weight, arff), _spread(cells.u, cells.count))
 
 
 def _drift_of_one_covariance(found: Found, X: Float, cells: Cells, moves: Float, arff: ARFF) -> Drift:
@@ -246,6 +254,36 @@ def _features(basis: Basis | None, u: Float) -> Float:
     return np.empty((len(u), 0)) if basis is None else basis.at(u)
 
 
+class _Tried(NamedTuple):
+    """A candidate and what it loses on each of the held-out cells."""
+
+    name: str  # of its frequencies
+    sigma: _Sigma
+    losses: Float
+
+    def gain_of(self, other: _Tried) -> float:
+        """How much better another one is, less the standard error of that."""
+        difference = self.losses - other.losses
+        return float(difference.sum() - np.sqrt(len(difference)) * difference.std())
+
+
+def _first_as_good_as_any(tried: list[_Tried]) -> _Tried:
+    """The first than which the best is not significantly better."""
+    best = min(tried, key=lambda candidate: float(candidate.losses.sum()))
+    return next(candidate for candidate in tried if candidate is best or candidate.gain_of(best) <= 0)
+
+
+def _correlated(cells: Cells, sigma: _Sigma, X: Float) -> bool:
+    """Whether residuals in units of a diagonal covariance are correlated, everywhere or as a feature varies."""
+    rows, cols = entries("full", len(sigma.L))
+    off = rows > cols
+    variances = np.diagonal(sigma.at(cells.u), axis1=1, axis2=2)
+    products = cells.sums[:, off] / np.sqrt(variances[:, rows[off]] * variances[:, cols[off]])
+    ones = np.concatenate([np.ones((len(X), 1)), X], axis=1)
+    z = (ones.T @ products) / np.sqrt(np.maximum((ones**2).T @ products**2, 1e-300))
+    return bool(np.abs(z).max(initial=0.0) > np.sqrt(2 * np.log(z.size / FALSE_ALARM + 1)))
+
+
 class _Covariance:
     """The search for Σ, given drifts."""
 
@@ -259,8 +297,10 @@ class _Covariance:
         arff: ARFF,
         links: tuple[Link, ...],
         cross_fit: bool,
+        weighted: bool,
         bar: Progress,
     ) -> None:
+        self.weighted = weighted
         self.rng, self.plan, self.data, self.cells = rng, plan, data, cells
         self.drift_basis, self.arff, self.links, self.cross_fit, self.bar = drift_basis, arff, links, cross_fit, bar
         self.d = data.n_outputs
@@ -311,7 +351,7 @@ class _Covariance:
         fitted = np.flatnonzero(cells.fold < FOLDS_TO_FIT)
         fitted = fitted[:: -(-len(fitted) // ROWS_TO_CHOOSE)]
         rest = np.flatnonzero(cells.fold >= FOLDS_TO_FIT)
-        tried: list[tuple[float, _Sigma]] = []
+        tried: list[_Tried] = []
 
         def compare(which: Structure, names: Iterable[str], links: Iterable[Link]) -> None:
             L, S = self.in_units(cells, mean, which)
@@ -320,22 +360,25 @@ class _Covariance:
                 for link in links if basis is not None else self.links[:1]:
                     self.bar.show("covariance", f"{which}, {link} link")
                     fit = self._fit(cells, X, basis, S, Shape(which, self.d), link, fitted)
-                    loss = held_out_loss(fit, X[rest], S[rest], cells.count[rest])
-                    tried.append((loss + float(np.log(np.diagonal(L)).sum()), _Sigma(basis, L, fit)))
-                    self.candidates += (Candidate(which, name, link, tried[-1][0]),)
+                    count = cells.count[rest]
+                    losses = held_out_losses(fit, X[rest], S[rest], count)
+                    losses = losses + count * np.log(np.diagonal(L)).sum()
+                    tried.append(_Tried(name, _Sigma(basis, L, fit), losses))
+                    self.candidates += (Candidate(which, name, link, float(losses.sum() / count.sum())),)
 
         compare(structure or "diagonal", bases, self.links)
-        loss, best = min(tried, key=lambda pair: pair[0])
-        if structure is None and self.d > 1:
-            gain = LEAST_GAIN / cells.count[rest].sum()
-            name = next(name for name, basis in bases.items() if basis is best.basis)
-            compare("full", [name], [best.fit.link])
-            if tried[-1][0] < loss - gain:
-                compare("full", [name], [link for link in self.links if link != best.fit.link])
-                full = min((pair for pair in tried if pair[1].fit.shape.structure == "full"), key=lambda pair: pair[0])
-                best = full[1]
+        chosen = _first_as_good_as_any(tried)
+        if structure is None and _correlated(cells, chosen.sigma, features[chosen.name]):
+            compare("full", [chosen.name], [chosen.sigma.fit.link])
+            if chosen.gain_of(tried[-1]) > LEAST_GAIN:
+                n_diagonal = len(tried) - 1
+                compare("full", [chosen.name], [link for link in self.links if link != chosen.sigma.fit.link])
+                chosen = _first_as_good_as_any(tried[n_diagonal:])
+        best = chosen.sigma
         L, S = self.in_units(cells, mean, best.fit.shape.structure)
         X = _features(best.basis, cells.u)
+        if self.weighted and best.basis is not None:
+            return best  # good enough for weights; what is kept is fitted to the residuals of the weighted drift
         return best._replace(fit=self._fit(cells, X, best.basis, S, best.fit.shape, best.fit.link, start=best.fit))
 
     def again(self, f: Drift, sigma: _Sigma) -> _Sigma:
@@ -378,7 +421,7 @@ class _Covariance:
         y = y - mean
         squares = np.diag(between + within)
         return Targets(
-            cells.u, y, cells.count, squares, N, _equations(cells.u, y, cells.count), _spread(cells.u, cells.count)
+            cells.u, y, cells.count, squares, N, _equations(cells.u, y, cells.count, self.arff), _spread(cells.u, cells.count)
         )
 
 

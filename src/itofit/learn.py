@@ -38,8 +38,8 @@ LARGEST_STEP_PENALTY = 3.0
 """mean(h) · mean(1/h), the variance of the drift relative to steps of one length, above which `fit` warns."""
 LEAST_CORRELATION = 0.25
 """Below this mean correlation, off-diagonal covariance targets are scaled by the variances and not by their mean."""
-LINKS: tuple[Link, ...] = ("log", "identity", "square")
-"""Those that are compared; of a constant covariance the first is taken."""
+LINKS: tuple[Link, ...] = ("identity", "log", "square")
+"""Those that are compared; one is left for a later one only if that is significantly better."""
 NO_NOISE = 1e-9
 """Share of the variance of rates below which residuals are errors of the fit."""
 LARGEST_FLOORED_SHARE = 0.1

@@ -241,37 +241,57 @@ def covariance_nll(H: Float, S: Float, count: Float, link: Link, shape: Shape, k
     return float(0.5 * (count @ np.log(C + kappa) + fit.sum(axis=0)).sum())
 
 
-def _losses(H: Float, S: Float, count: Float, link: Link, shape: Shape, floors: Float, most: Float) -> Float:
-    """The nll summed over cells for several lower limits and an upper one of the eigenvalues of C.
+class Losses(NamedTuple):
+    """The nll of cells with each of several lower limits of C, summed: over all eigenvalues, or entry by entry."""
 
-    Shape (number of floors, d) where the entries do not know of each other, (number of floors, 1) else.
-    """
+    sums: Float  # (F, k)
+    products: Float  # (F, F, k): of the nll with one limit and with another
+
+    def plus(self, other: Losses) -> Losses:
+        """Those of both sets of cells."""
+        return Losses(self.sums + other.sums, self.products + other.products)
+
+    def limits(self, floors: Float, least: Float, most: Float) -> tuple[Float, float]:
+        """Limits (2, d) with the largest lower ones than which none is significantly better, and the loss with them.
+
+        Larger than `least` they are only if that is better.
+        """
+        k = np.arange(self.sums.shape[1])
+        best = np.argmin(self.sums, axis=0)
+        own = np.einsum("ffk->fk", self.products)
+        error = np.sqrt(np.maximum(own - 2 * self.products[:, best, k] + own[best, k], 0.0))
+        good = self.sums <= self.sums.min(axis=0) + HARDLY_WORSE + 2 * error
+        good &= floors[:, None] <= np.maximum(floors[best], least)
+        chosen = len(floors) - 1 - np.argmax(good[::-1], axis=0)
+        lower = np.broadcast_to(floors[chosen], most.shape)
+        return np.stack([lower, np.maximum(most, lower)]), float(self.sums[chosen, k].sum())
+
+
+def losses_of(H: Float, S: Float, count: Float, link: Link, shape: Shape, floors: Float, most: Float) -> Losses:
+    """The losses of cells, with an upper limit of C."""
     spectrum = Spectrum.of(H, shape)
     turned = spectrum.turned(S, shape)
     own = turned if spectrum.Q is None else np.diagonal(turned, axis1=1, axis2=2)
     C = value(spectrum.eta, link)
     kept = (np.clip(C, floor, np.maximum(most, floor)) for floor in floors)
-    losses = np.stack([0.5 * (count @ np.log(c) + (own / c).sum(axis=0)) for c in kept])
-    return losses if shape.separate else losses.sum(axis=1, keepdims=True)
+    nll = np.stack([0.5 * (count[:, None] * np.log(c) + own / c) for c in kept])  # (F, n, d)
+    if not shape.separate:
+        nll = nll.sum(axis=2, keepdims=True)
+    columns = np.ascontiguousarray(np.moveaxis(nll, 2, 0))
+    return Losses(nll.sum(axis=1), np.moveaxis(columns @ columns.swapaxes(1, 2), 0, 2))
 
 
-def _limits(losses: Float, floors: Float, least: Float, most: Float) -> tuple[Float, float]:
-    """Limits (2, d) with the largest lower ones that are hardly worse than the best, and the loss with them.
-
-    Larger than `least` they are only if that is better.
-    """
-    best = floors[np.argmin(losses, axis=0)]
-    good = (losses <= losses.min(axis=0) + HARDLY_WORSE) & (floors[:, None] <= np.maximum(best, least))
-    chosen = len(floors) - 1 - np.argmax(good[::-1], axis=0)
-    lower = np.broadcast_to(floors[chosen], most.shape)
-    return np.stack([lower, np.maximum(most, lower)]), float(losses[chosen, np.arange(len(chosen))].sum())
-
-
-def held_out_loss(fit: CovarianceFit, X: Float, S: Float, count: Float) -> float:
-    """Loss per transition of other data, with the lower limits that suit them best."""
+def held_out_losses(fit: CovarianceFit, X: Float, S: Float, count: Float) -> Float:
+    """The nll of each of some other cells, with the lower limits that suit them best."""
     H = fit.intercept + X @ fit.c
-    losses = _losses(H, S, count, fit.link, fit.shape, _floors(fit.link), fit.limits[1])
-    return float(losses.min(axis=0).sum() / count.sum())
+    floors, most = _floors(fit.link), fit.limits[1]
+    losses = losses_of(H, S, count, fit.link, fit.shape, floors, most)
+    (lower, upper), _ = losses.limits(floors, fit.least, most)
+    spectrum = Spectrum.of(H, fit.shape)
+    turned = spectrum.turned(S, fit.shape)
+    own = turned if spectrum.Q is None else np.diagonal(turned, axis1=1, axis2=2)
+    C = np.clip(value(spectrum.eta, fit.link), lower, upper)
+    return np.asarray(0.5 * (count[:, None] * np.log(C) + own / C).sum(axis=1))
 
 
 def _floors(link: Link) -> Float:
@@ -445,8 +465,8 @@ def _judged(
     C = value(Spectrum.of(ones @ B, shape).eta, link)
     most = MARGIN * (C.max(axis=0) if shape.separate else np.full(shape.d, C.max()))
     least = 0.5 * np.quantile(C if shape.separate else C.min(axis=1, keepdims=True), 0.01, axis=0)
-    losses = _losses(out_of_fold, S, count, link, shape, _floors(link), most)
-    limits, cv_loss = _limits(losses, _floors(link), least, most)
+    losses = losses_of(out_of_fold, S, count, link, shape, _floors(link), most)
+    limits, cv_loss = losses.limits(_floors(link), least, most)
     return CovarianceFit(
         link=link,
         shape=shape,
@@ -492,14 +512,15 @@ def rescored(
     new = np.column_stack([solve_penalised(A[j], b[j], P[j])[0] for j in range(p)])
     trials = [B + step * (new - B) for step in (0.0, 0.25, 0.5, 1.0)]
     floors = _floors(fit.link)
-    losses = [np.zeros(1)] * len(trials)
+    losses: list[Losses] = []
     for X, S in blocks():
         ones = np.concatenate([np.ones((len(X), 1)), X], axis=1)
-        for i, trial in enumerate(trials):
-            more = _losses(ones @ trial, S, np.ones(len(S)), fit.link, fit.shape, floors, fit.limits[1])
-            losses[i] = losses[i] + more
-    best = int(np.argmin([loss.min(axis=0).sum() for loss in losses]))
-    limits, _ = _limits(losses[best], floors, fit.least, fit.limits[1])
+        more = [
+            losses_of(ones @ trial, S, np.ones(len(S)), fit.link, fit.shape, floors, fit.limits[1]) for trial in trials
+        ]
+        losses = [one.plus(other) for one, other in zip(losses, more, strict=True)] if losses else more
+    best = int(np.argmin([loss.sums.min(axis=0).sum() for loss in losses]))
+    limits, _ = losses[best].limits(floors, fit.least, fit.limits[1])
     return fit._replace(intercept=trials[best][0], c=trials[best][1:], limits=limits)
 
 

@@ -9,7 +9,7 @@ The steps are those of Algorithm 1 (`itofit.arff`): resampling, a random walk, a
 - *Step.* Every proposal has a length of its own, over one and a half decades, so that one of them is right.
 - *Judge.* The evidence of the network (`itofit.evidence`), which takes all rows and chooses the ridges on the way, after
   1, 2, 4, 8, … iterations.
-- *End.* When the last three quarters of the iterations have brought no improvement, eight at least.
+- *End.* When the last three quarters of the iterations have brought no improvement, four at least.
 - *Number.* Where a group's amplitudes are nearly all determined by the data, it gets twice as many frequencies.
 """
 
@@ -40,7 +40,7 @@ ROUNDS_OF_UNITS = 2
 LEAST_NOISE = 1e-14
 LEAST_GAIN = 2.0
 """Of log-evidence, for which frequencies are preferred to earlier ones."""
-LEAST_ITERATIONS = 8
+LEAST_ITERATIONS = 4
 MOST_ITERATIONS = 256
 FEATURES_ALONE = 48
 FEATURES_OF_AXIS = {2: 16, 3: 16}
@@ -54,6 +54,8 @@ SATURATED = 0.5
 REACH = {1: 256.0, 2: 60.0, 3: 24.0}
 REACH_MANY = 24.0
 """Frequencies beyond are not proposed."""
+MOST_SCREENED = 10_000
+"""Points that the comparison takes, at most."""
 SCREENED = 512
 """Frequencies that what the first fit leaves over is compared with, for more than one input."""
 FALSE_ALARM = 0.02
@@ -326,8 +328,10 @@ class _Walk:
     def seed(self, start: Found) -> int:
         """Let half of each group start at waves that stand out of the noise of the first fit; how many there are."""
         targets, grid = self.targets, self._grid()
-        left = (targets.y - start.basis.at(targets.u) @ start.amplitudes) @ self.V.T
-        power = _power(grid, targets.u, (left.T * targets.weight).T)
+        rows = slice(None, None, -(-len(targets.u) // MOST_SCREENED))
+        u = np.ascontiguousarray(targets.u[rows])
+        left = (targets.y[rows] - start.basis.at(u) @ start.amplitudes) @ self.V.T
+        power = _power(grid, u, (left.T * targets.weight[rows]).T)
         stands_out = power > np.log(power.size * left.shape[1] / FALSE_ALARM)
         waves, size = grid[stands_out], np.sqrt(power[stands_out])
         for places in self._members():
