@@ -64,8 +64,8 @@ LEAST_GAIN = 2.0
 """Of the log-likelihood of held-out folds that off-diagonal entries of Σ must bring."""
 FOLDS_TO_FIT = 2
 """Of the five folds: on them the candidates are fitted, and on the others compared."""
-ROWS_TO_CHOOSE = 4_000
-"""Cells that candidates are fitted to, at most."""
+ENTRIES_TO_CHOOSE = 16_000
+"""Cells that candidates are fitted to, at most, times the number of entries of Σ."""
 MOST_ENTRIES = 10
 """Entries of Σ among which frequencies are searched; beyond, those on the diagonal alone."""
 
@@ -348,13 +348,13 @@ class _Covariance:
         if self.found.history.best_iteration > 0:  # type: ignore[union-attr]
             bases["search"] = _in_use(self.found)
         features = {name: _features(basis, cells.u) for name, basis in bases.items()}
-        fitted = np.flatnonzero(cells.fold < FOLDS_TO_FIT)
-        fitted = fitted[:: -(-len(fitted) // ROWS_TO_CHOOSE)]
+        candidates = np.flatnonzero(cells.fold < FOLDS_TO_FIT)
         rest = np.flatnonzero(cells.fold >= FOLDS_TO_FIT)
         tried: list[_Tried] = []
 
         def compare(which: Structure, names: Iterable[str], links: Iterable[Link]) -> None:
             L, S = self.in_units(cells, mean, which)
+            fitted = candidates[:: -(-len(candidates) * S.shape[1] // ENTRIES_TO_CHOOSE)]
             for name in names:
                 X, basis = features[name], bases[name]
                 for link in links if basis is not None else self.links[:1]:

@@ -28,7 +28,7 @@ SIDE = 1024
 """Cells of the grid, in each fold."""
 MOST_ROWS_ALONE = 5_000
 """With one input and more transitions than this they are put on a grid."""
-MOST_ROWS = 20_000
+MOST_ROWS = 16_000
 """With several inputs and more transitions than this a subset is drawn."""
 
 Values = Callable[[Transitions, Int], Float]

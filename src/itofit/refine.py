@@ -47,8 +47,8 @@ DESCENT = (1e-2, 1e-4)
 """What is added to S / n with the identity link, one after the other: without it, C would tend to zero where S is."""
 HARDLY_WORSE = 1.0
 """Log-likelihood that a larger lower limit may cost."""
-LEAST_IDENTITY = 2e-5
-FLOORS = 10.0 ** np.arange(-12.0, 0.0, 0.5)
+LEAST_IDENTITY = 5e-6
+FLOORS = np.concatenate([10.0 ** np.arange(-12.0, -4.0), 10.0 ** np.arange(-4.0, -0.4, 0.5)])
 MARGIN = 10.0
 """By which eigenvalues may leave their range on the data."""
 LEAST_WEIGHT = 1e-8
@@ -510,7 +510,7 @@ def rescored(
             A[j] += more
             b[j] += right
     new = np.column_stack([solve_penalised(A[j], b[j], P[j])[0] for j in range(p)])
-    trials = [B + step * (new - B) for step in (0.0, 0.25, 0.5, 1.0)]
+    trials = [B + step * (new - B) for step in (0.0, 0.5, 1.0)]
     floors = _floors(fit.link)
     losses: list[Losses] = []
     for X, S in blocks():

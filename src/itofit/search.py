@@ -74,6 +74,8 @@ class SearchHistory:
         Of those networks, relative to the start.
     acceptance, seconds : arrays of shape (M,)
         Share of the proposals that each iteration accepted, and its duration.
+    best_iteration : int
+        The iteration whose frequencies were kept; 0 is the start, which is left for a significantly larger evidence only.
     n_found : int
         Frequencies of the grid that stood out of the noise.
     n_features : int
@@ -85,6 +87,7 @@ class SearchHistory:
     log_evidence: Float
     acceptance: Float
     seconds: Float
+    best_iteration: int
     n_found: int
     n_features: int
     stopped: SearchStop
@@ -93,11 +96,6 @@ class SearchHistory:
     def n_iterations(self) -> int:
         """M, the number of iterations made."""
         return len(self.acceptance)
-
-    @property
-    def best_iteration(self) -> int:
-        """The iteration whose frequencies were kept; 0 is the start."""
-        return int(self.iteration[int(np.argmax(self.log_evidence))])
 
     def __repr__(self) -> str:
         return (
@@ -256,6 +254,7 @@ def search(
         log_evidence=np.array(values) - values[0],
         acceptance=np.array(walk.acceptance),
         seconds=np.array(walk.seconds),
+        best_iteration=best_iteration,
         n_found=n_found,
         n_features=len(best.basis.omega),
         stopped=stopped,
