@@ -189,19 +189,29 @@ def _drift_of_one_covariance(found: Found, X: Float, cells: Cells, moves: Float,
     d, N = moves.shape[1], cells.count.sum()
     products = to_matrices(cells.sums[:, d:].sum(axis=0)[None], "full", d)[0]
     back = np.linalg.inv(found.V)
-    precision = np.linalg.inv(back @ back.T) * (N / cells.duration.sum())
+    precision = _uncoupled(back @ back.T * (cells.duration.sum() / N), N)
     for _ in range(ROUNDS):
         f = weighted_drift(X, found.basis, cells.duration, moves, precision[None], cells.fold, arff.ridge)
         values = f.intercept + X @ f.c
         cross = values.T @ moves
         mean = (products - cross - cross.T + (values.T * cells.duration) @ values) / N
-        L = reference_factor(mean)
-        inverse = np.linalg.inv(L)
+        inverse = np.linalg.inv(reference_factor(mean))
         change = np.abs(np.linalg.eigvalsh(inverse @ np.linalg.inv(precision) @ inverse.T) - 1).max()
-        precision = inverse.T @ inverse
+        precision = _uncoupled(mean, N)
         if d == 1 or change < SETTLED:
             break
     return f
+
+
+def _uncoupled(covariance: Float, N: float) -> Float:
+    """The inverse of a covariance of N observations, diagonal if no correlation is significant."""
+    L = reference_factor(covariance)
+    unit = np.sqrt(np.diagonal(covariance))
+    correlation = covariance / np.outer(unit, unit) - np.eye(len(unit))
+    if np.abs(correlation).max() < 3 / np.sqrt(N):
+        return np.diag(1 / unit**2)
+    inverse = np.linalg.inv(L)
+    return np.asarray(inverse.T @ inverse)
 
 
 # The covariance

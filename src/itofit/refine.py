@@ -105,6 +105,20 @@ def weighted_drift(
         Algorithm 1's λ, instead of ridges of largest evidence.
     """
     d, (n, R) = moves.shape[1], X.shape
+    if d > 1 and not precision[:, ~np.eye(d, dtype=bool)].any():  # the outputs do not know of each other
+        own = [
+            weighted_drift(X, basis, duration, moves[:, [j]], precision[:, [j]][:, :, [j]], fold, ridge) for j in range(d)
+        ]
+        return Drift(
+            intercept=np.concatenate([f.intercept for f in own]),
+            c=np.concatenate([f.c for f in own], axis=1),
+            ridges=np.concatenate([f.ridges for f in own]),
+            determined=sum(f.determined for f in own),
+            folds=[
+                (np.concatenate([a for a, _ in parts]), np.concatenate([c for _, c in parts], axis=1))
+                for parts in zip(*(f.folds for f in own), strict=True)
+            ],
+        )
     ones = np.concatenate([np.ones((n, 1)), X], axis=1)
     H, g = np.zeros((FOLDS, d * (R + 1), d * (R + 1))), np.zeros((FOLDS, d * (R + 1)))
     for k in range(FOLDS):

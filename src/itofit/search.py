@@ -10,7 +10,8 @@ The steps are those of Algorithm 1 (`itofit.arff`): resampling, a random walk, a
 - *Judge.* The evidence of the network (`itofit.evidence`), which takes all rows and chooses the ridges on the way, after
   1, 2, 4, 8, … iterations.
 - *End.* When the last three quarters of the iterations have brought no improvement, four at least.
-- *Number.* Where a group's amplitudes are nearly all determined by the data, it gets twice as many frequencies.
+- *Number.* Where waves still stand out of the noise at the end, half as many frequencies are added, at those, and the
+  search goes on.
 """
 
 from __future__ import annotations
@@ -49,8 +50,6 @@ FEATURES_OF_ALL = {2: 32, 3: 48}
 FEATURES_OF_ALL_MANY = 96
 ROWS_PER_FEATURE = 8
 MOST_FEATURES = 512
-SATURATED = 0.5
-"""Share of a group's amplitudes that the data determine above which it gets more frequencies."""
 REACH = {1: 256.0, 2: 60.0, 3: 24.0}
 REACH_MANY = 24.0
 """Frequencies beyond are not proposed."""
@@ -243,7 +242,7 @@ def search(
                 best_value, best_iteration, best = found.log_evidence, i, found
             on_iteration(i, best_value - values[0])
             if i >= max(least, 4 * best_iteration):
-                if arff.n_features is None and walk.grow(best):
+                if arff.n_features is None and walk.extend(best):
                     least, due = i + LEAST_ITERATIONS, i + 1
                     continue
                 stopped = "evidence"
@@ -326,20 +325,44 @@ class _Walk:
 
     def seed(self, start: Found) -> int:
         """Let half of each group start at waves that stand out of the noise of the first fit; how many there are."""
+        waves, size = self._standing_out(start)
+        for places in self._members():
+            drawn = self._drawn(waves, size, self.free[places[0]], (len(places) + 1) // 2)
+            self.omega[places[: len(drawn)]] = drawn
+        return len(waves)
+
+    def extend(self, best: Found) -> bool:
+        """Go on from the best frequencies with half as many more, at waves that they leave over; whether there are any."""
+        K = len(best.basis.omega)
+        if 3 * K // 2 > min(MOST_FEATURES, self.targets.n / ROWS_PER_FEATURE) or K < len(self.group):
+            return False  # or the last extension was for nothing
+        waves, size = self._standing_out(best)
+        found = [self._drawn(waves, size, self.free[places[0]], len(places) // 2) for places in self._members()]
+        if not sum(map(len, found)):
+            return False
+        kept = [best.basis.omega[self.group == g] for g in np.unique(self.group)]
+        self.omega = np.concatenate([omega for pair in zip(kept, found, strict=True) for omega in pair])
+        sizes = [len(old) + len(new) for old, new in zip(kept, found, strict=True)]
+        self.group = np.repeat(np.unique(self.group), sizes)
+        self.free = directions(self.group, self.n_inputs)
+        return True
+
+    def _standing_out(self, fit: Found) -> tuple[Float, Float]:
+        """Waves of the grid that stand out of the noise in what a fit leaves over, and their sizes."""
         targets, grid = self.targets, self._grid()
         rows = slice(None, None, -(-len(targets.u) // MOST_SCREENED))
         u = np.ascontiguousarray(targets.u[rows])
-        left = (targets.y[rows] - start.basis.at(u) @ start.amplitudes) @ self.V.T
+        left = (targets.y[rows] - fit.basis.at(u) @ fit.amplitudes) @ self.V.T
         power = _power(grid, u, (left.T * targets.weight[rows]).T)
         stands_out = power > np.log(power.size * left.shape[1] / FALSE_ALARM)
-        waves, size = grid[stands_out], np.sqrt(power[stands_out])
-        for places in self._members():
-            possible = np.flatnonzero((waves * (1 - self.free[places[0]]) == 0).all(axis=1))
-            if len(possible):
-                seeded = places[: (len(places) + 1) // 2]
-                chance = size[possible] / size[possible].sum()
-                self.omega[seeded] = waves[self.rng.choice(possible, len(seeded), p=chance)]
-        return int(stands_out.sum())
+        return grid[stands_out], np.sqrt(power[stands_out])
+
+    def _drawn(self, waves: Float, size: Float, free: Float, n: int) -> Float:
+        """n of the waves that move in free directions only, larger ones more often; none if there is none."""
+        possible = np.flatnonzero((waves * (1 - free) == 0).all(axis=1))
+        if not len(possible):
+            return np.empty((0, self.n_inputs))
+        return waves[self.rng.choice(possible, n, p=size[possible] / size[possible].sum())]
 
     def _grid(self) -> Float:
         """Frequencies to compare with: all half waves in one dimension, else random ones, a quarter along the axes."""
@@ -352,16 +375,3 @@ class _Walk:
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         direction[: M // 4] = np.eye(m)[np.arange(M // 4) % m]
         return length * direction
-
-    def grow(self, best: Found) -> bool:
-        """Double the groups whose amplitudes the data determine, once they are found; whether there were any."""
-        K = len(best.basis.omega)
-        if 2 * K > MOST_FEATURES or self.targets.n < 2 * ROWS_PER_FEATURE * K or len(self.group) != K:
-            return False
-        determined = sum(fit.determined for fit in best.fits) / len(best.fits)
-        if determined < SATURATED * K:
-            return False
-        self.omega = np.repeat(best.basis.omega, 2, axis=0)
-        self.group = np.repeat(self.group, 2)
-        self.free = directions(self.group, self.n_inputs)
-        return True
