@@ -24,7 +24,7 @@ from itofit.cells import Cells, Plan
 from itofit.covariance import Structure, entries, outer_entries, reference_factor, to_matrices
 from itofit.evidence import Basis
 from itofit.fourier import FourierSeries
-from itofit.links import Link, Shape, covariance_at
+from itofit.links import Link, Shape
 from itofit.normal_equations import (
     MOST_INPUTS,
     ArrayPart,
@@ -35,15 +35,16 @@ from itofit.normal_equations import (
 )
 from itofit.records import AutomaticSettings, Candidate
 from itofit.refine import (
-    NO_FEATURES,
     CovarianceFit,
     Drift,
+    Products,
     fit_covariance,
     held_out_losses,
     rescored,
     resolved_drift,
     weighted_drift,
 )
+from itofit.refine.covariance import NO_FEATURES
 from itofit.regression import Scaling
 from itofit.search import Found, SearchHistory, Targets, groups_for, search
 from itofit.survey import Survey
@@ -147,9 +148,8 @@ def learn_automatically(
 
 def _moves_and_products(block: Transitions, fold: object) -> Float:
     """Δx and the entries of Δx Δxᵀ / h."""
-    return np.concatenate(
-        [block.increments, outer_entries(block.increments / np.sqrt(block.h)[:, None], "full")], axis=1
-    )
+    products = outer_entries(block.increments / np.sqrt(block.h)[:, None], "full")
+    return np.concatenate([block.increments, products], axis=1)
 
 
 def _equations(u: Float, y: Float, weight: Float, arff: ARFF) -> NormalEquations:
@@ -231,9 +231,7 @@ class _Sigma(NamedTuple):
 
     def at(self, u: Float) -> Float:
         """Σ at scaled points, shape (n, d, d)."""
-        fit = self.fit
-        H = fit.intercept + (self.basis.at(u) @ fit.c if self.basis is not None else np.zeros((len(u), 1)))
-        return np.asarray(self.L @ covariance_at(H, fit.link, fit.shape, fit.limits)[0] @ self.L.T)
+        return np.asarray(self.L @ self.fit.at(_features(self.basis, u)) @ self.L.T)
 
     def precision(self, u: Float) -> Float:
         """Σ⁻¹ at scaled points; one for all if it is constant."""
@@ -241,16 +239,12 @@ class _Sigma(NamedTuple):
 
     def series(self, scaling: Scaling) -> FourierSeries:
         """H as Fourier series; for the identity link, the entries of Σ."""
-        fit = self.fit
-        m, p = len(scaling.shift), fit.shape.n_entries
-        basis = self.basis or NO_FEATURES._replace(omega=np.zeros((1, m)), transform=np.zeros((2, 0)))
-        intercept, c = fit.intercept, fit.c if self.basis is not None else np.zeros((0, p))
+        fit, m = self.fit, len(scaling.shift)
+        basis, B = self.basis or NO_FEATURES._replace(omega=np.zeros((1, m)), transform=np.zeros((2, 0))), fit.B
         if fit.link == "identity":
             rows, cols = entries(fit.shape.structure, fit.shape.d)
-            both = np.concatenate([intercept[None], c])
-            matrices = self.L @ to_matrices(both, fit.shape.structure, fit.shape.d) @ self.L.T
-            intercept, c = matrices[0, rows, cols], matrices[1:, rows, cols]
-        return basis.series(intercept, c, scaling.shift, scaling.scale)
+            B = (self.L @ to_matrices(B, fit.shape.structure, fit.shape.d) @ self.L.T)[:, rows, cols]
+        return basis.series(B[0], B[1:], scaling.shift, scaling.scale)
 
 
 def _in_use(found: Found) -> Basis | None:
@@ -322,7 +316,7 @@ class _Covariance:
         folds = f.folds if self.cross_fit else [(f.intercept, f.c)] * len(f.folds)
         series = [self.drift_basis.series(*fold, self.plan.shift, self.plan.scale) for fold in folds]
 
-        def values(block: Transitions, fold: Float) -> Float:
+        def values(block: Transitions, fold: Int) -> Float:
             residual = block.increments.copy()
             for k, drift in enumerate(series):
                 mine = np.flatnonzero(fold == k)
@@ -350,10 +344,8 @@ class _Covariance:
         """Search frequencies, fit all candidates, keep what predicts held-out folds best."""
         cells, mean = self.residual_products(f)
         first: Structure = structure or "full"
-        L, S = self.in_units(cells, mean, first)
-        self.found = search(
-            self.rng, self._targets(cells, S, first), self.arff, on_iteration=_shown(self.bar, "covariance")
-        )
+        targets = self._targets(cells, self.in_units(cells, mean, first)[1], first)
+        self.found = search(self.rng, targets, self.arff, on_iteration=_shown(self.bar, "covariance"))
         bases: dict[str, Basis | None] = {"start": _in_use(self.found.start)}  # type: ignore[arg-type]
         if self.found.history.best_iteration > 0:  # type: ignore[union-attr]
             bases["search"] = _in_use(self.found)
@@ -366,13 +358,12 @@ class _Covariance:
             L, S = self.in_units(cells, mean, which)
             fitted = candidates[:: -(-len(candidates) * S.shape[1] // ENTRIES_TO_CHOOSE)]
             for name in names:
-                X, basis = features[name], bases[name]
+                basis, products = bases[name], Products.of(features[name], S, cells.count, cells.fold)
                 for link in links if basis is not None else self.links[:1]:
                     self.bar.show("covariance", f"{which}, {link} link")
-                    fit = self._fit(cells, X, basis, S, Shape(which, self.d), link, fitted)
+                    fit = fit_covariance(products.at(fitted), basis, link, Shape(which, self.d), self.arff.ridge)
                     count = cells.count[rest]
-                    losses = held_out_losses(fit, X[rest], S[rest], count)
-                    losses = losses + count * np.log(np.diagonal(L)).sum()
+                    losses = held_out_losses(fit, products.at(rest)) + count * np.log(np.diagonal(L)).sum()
                     tried.append(_Tried(name, _Sigma(basis, L, fit), losses))
                     self.candidates += (Candidate(which, name, link, float(losses.sum() / count.sum())),)
 
@@ -385,35 +376,21 @@ class _Covariance:
                 compare("full", [chosen.name], [link for link in self.links if link != chosen.sigma.fit.link])
                 chosen = _first_as_good_as_any(tried[n_diagonal:])
         best = chosen.sigma
-        L, S = self.in_units(cells, mean, best.fit.shape.structure)
-        X = _features(best.basis, cells.u)
         if self.weighted and best.basis is not None:
             return best  # good enough for weights; what is kept is fitted to the residuals of the weighted drift
-        return best._replace(fit=self._fit(cells, X, best.basis, S, best.fit.shape, best.fit.link, start=best.fit))
+        return self._fitted(cells, mean, best)
 
     def again(self, f: Drift, sigma: _Sigma) -> _Sigma:
         """The same link and structure for the residuals of another drift."""
-        cells, mean = self.residual_products(f)
-        L, S = self.in_units(cells, mean, sigma.fit.shape.structure)
-        X = _features(sigma.basis, cells.u)
-        self.bar.show("covariance", "residuals of the weighted drift")
-        fit = self._fit(cells, X, sigma.basis, S, sigma.fit.shape, sigma.fit.link, start=sigma.fit)
-        return _Sigma(sigma.basis, L, fit)
+        return self._fitted(*self.residual_products(f), sigma)
 
-    def _fit(
-        self,
-        cells: Cells,
-        X: Float,
-        basis: Basis | None,
-        S: Float,
-        shape: Shape,
-        link: Link,
-        rows: Int | slice = slice(None),
-        start: CovarianceFit | None = None,
-    ) -> CovarianceFit:
-        """The likelihood fit of some cells."""
-        count, fold = cells.count[rows], cells.fold[rows]
-        return fit_covariance(X[rows], basis, S[rows], count, fold, link, shape, self.arff.ridge, start)
+    def _fitted(self, cells: Cells, mean: Float, sigma: _Sigma) -> _Sigma:
+        """A covariance fitted again, to all cells."""
+        self.bar.show("covariance", f"{sigma.fit.shape.structure}, {sigma.fit.link} link, all cells")
+        L, S = self.in_units(cells, mean, sigma.fit.shape.structure)
+        products = Products.of(_features(sigma.basis, cells.u), S, cells.count, cells.fold)
+        fit = fit_covariance(products, sigma.basis, sigma.fit.link, sigma.fit.shape, self.arff.ridge, start=sigma.fit)
+        return _Sigma(sigma.basis, L, fit)
 
     def _targets(self, cells: Cells, S: Float, structure: Structure) -> Targets:
         """Mean products of the cells, weighted by their numbers of transitions."""
@@ -431,7 +408,13 @@ class _Covariance:
         y = y - mean
         squares = np.diag(between + within)
         return Targets(
-            cells.u, y, cells.count, squares, N, _equations(cells.u, y, cells.count, self.arff), _spread(cells.u, cells.count)
+            cells.u,
+            y,
+            cells.count,
+            squares,
+            N,
+            _equations(cells.u, y, cells.count, self.arff),
+            _spread(cells.u, cells.count),
         )
 
 

@@ -39,7 +39,7 @@ class Cells(NamedTuple):
     """Sums over the transitions of each cell."""
 
     u: Float  # (n, m): the mean of the scaled inputs, weighted by h
-    count: Float  # (n,): transitions
+    count: Float  # type: ignore[assignment]  # (n,): transitions
     duration: Float  # (n,): Σ h
     fold: Int  # (n,)
     sums: Float  # (n, c): of the values that were asked for
@@ -83,6 +83,7 @@ class Plan:
     def folds(self, block: Transitions, index: int) -> Int:
         """The fold of each row of a block."""
         if self.fold_of_group is not None:
+            assert block.groups is not None
             labels, place = np.unique(block.groups, return_inverse=True)
             return np.array([self.fold_of_group[label] for label in labels.tolist()])[place]
         rng = np.random.default_rng([self.seed, 1, index])
@@ -95,20 +96,23 @@ class Plan:
     def gather(self, data: Transitions | BlockedTransitions, values: Values, progress: Progress, label: str) -> Cells:
         """Sum values over the cells, in one pass."""
         n_bins = SIDE * FOLDS if self.gathered else 0
-        parts, squares, n = [], np.zeros(1), 0
+        parts: list[Float] = []
+        squares, n = np.zeros(1), 0
         for index, block in enumerate(data.blocks()):
             n += len(block)
             progress.show(label, f"{n:,} of {self.n_rows:,} transitions")
             fold = self.folds(block, index)
+            kept = block
             if self.drawn:
                 rows = np.flatnonzero(self.split.parts(index) != LEFT_OUT)
-                block, fold = block[rows], fold[rows]
-            found = values(block, fold)
+                kept, fold = block[rows], fold[rows]
+            found = values(kept, fold)
             squares = squares + np.einsum("nc,nc->c", found, found)
-            u, h = self.scaled(block.inputs), block.h
+            u, h = self.scaled(kept.inputs), kept.h
             table = np.concatenate([np.ones((1, len(h))), h[None], u.T * h, found.T])
             if n_bins:
-                parts = [sum((_binned(self._bins(u, fold), table, n_bins), *parts))]
+                binned = _binned(self._bins(u, fold), table, n_bins)
+                parts = [parts[0] + binned if parts else binned]
             else:
                 parts.append(np.concatenate([table, fold[None]]))
         total = np.concatenate(parts, axis=1)

@@ -159,12 +159,12 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
     for _ in range(MOST_ROUNDS):
         P = ridges[place] * basis.penalty
         c, inverse_diagonal, log_det = solve_penalised(A, b, P)
-        rss = max(squares - 2 * b @ c + c @ A @ c, 1e-14 * squares)
-        determined = np.bincount(place, 1 - inverse_diagonal * P)
+        rss = max(float(squares - 2 * b @ c + c @ A @ c), 1e-14 * squares)
+        determined = np.bincount(place, 1 - inverse_diagonal * P).astype(float)
         variance = rss / max(n - 1 - determined.sum(), 1.0)
         if ridge is not None:
             break
-        new = updated_ridges(ridges, determined, variance, np.bincount(place, basis.penalty * c**2))
+        new = updated_ridges(ridges, determined, variance, np.bincount(place, basis.penalty * c**2).astype(float))
         moved = np.abs(np.log(new / ridges)).max()
         ridges = new
         if moved < SETTLED:
@@ -175,7 +175,7 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
 
 
 def updated_ridges(ridges: Float, determined: Float, variance: float, used: Float) -> Float:
-    """One step of the ridges towards σ² (γ + DOUBT) / used, a longer one where they grow; groups without effect go off."""
+    """One step of the ridges towards σ² (γ + DOUBT) / used, a longer one up; groups without effect go off."""
     ratio = variance * (determined + DOUBT) / np.maximum(used * ridges, 1e-300)
     ratio = np.clip(ratio, 1e-4, 1e3)
     new = np.clip(ridges * np.where(ratio > 1, ratio**1.5, ratio), LEAST_RIDGE, OFF)

@@ -81,8 +81,8 @@ def fit(
     drift, covariance : ARFF, optional
         Parameters of the two trainings; fields that are None are chosen from the data, others are obeyed.
     floor : float, optional
-        Smallest eigenvalue of Σ, relative to the mean covariance of the data, between 1e-6 and 1. None: the largest that
-        predicts held-out transitions as well as any; with ``refine=False``, 0.001.
+        Smallest eigenvalue of Σ, relative to the mean covariance of the data, between 1e-6 and 1. None: the largest
+        that predicts held-out transitions as well as any; with ``refine=False``, 0.001.
     refine : bool
         False is Algorithm 2 as published.
     weight_drift : bool, optional
@@ -105,8 +105,8 @@ def fit(
     ConvergenceWarning
         If a training ended at its maximal number of iterations.
     DataWarning
-        If the data carry no noise; with ``refine=False`` also if some time steps are so short that their noise drowns the
-        drift, if no dependence of the drift on the inputs was found, or if much of the covariance needed its floor.
+        If the data carry no noise; with ``refine=False`` also if some time steps are so short that their noise drowns
+        the drift, if no dependence of the drift on the inputs was found, or if much of Σ needed its floor.
 
     Examples
     --------
@@ -309,8 +309,8 @@ def _warn_of_failures(sde: LearnedSDE, found: Survey) -> None:
     for column, share in enumerate(noise / found.rate_std**2):
         if share < NO_NOISE:
             warnings.warn(
-                f"increments column {column} follows the drift up to {share:.1g} of its variance: the data carry no noise "
-                "that could be told from errors of the fit, and the covariance of that column means nothing",
+                f"increments column {column} follows the drift up to {share:.1g} of its variance: the data carry no "
+                "noise that could be told from errors of the fit, and the covariance of that column means nothing",
                 DataWarning,
                 stacklevel=3,
             )

@@ -1,7 +1,7 @@
 """From a symmetric matrix of Fourier series to a covariance that is positive definite.
 
-In units of a reference covariance L Lᵀ, the mean of the data, Σ = L C Lᵀ and C = g(H): a symmetric H(x) whose entries are
-Fourier series, and a function g of its eigenvalues.
+In units of a reference covariance L Lᵀ, the mean of the data, Σ = L C Lᵀ and C = g(H): a symmetric H(x) whose entries
+are Fourier series, and a function g of its eigenvalues.
 
 ==========  ============  ====================================================================================
 link        g(η)          what for
@@ -98,6 +98,10 @@ class Spectrum(NamedTuple):
         if shape.separate:
             return cls(H, None)
         return cls(*np.linalg.eigh(to_matrices(H, shape.structure, shape.d)))
+
+    def diagonal(self, turned: Float) -> Float:
+        """The diagonal of what `turned` returns, shape (n, d)."""
+        return turned if self.Q is None else np.asarray(np.diagonal(turned, axis1=1, axis2=2))
 
     def turned(self, S: Float, shape: Shape) -> Float:
         """QᵀSQ for the entries (n, p) of symmetric matrices S: shape (n, d, d), or (n, d) without Q."""

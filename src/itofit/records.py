@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -75,9 +75,6 @@ class Candidate(NamedTuple):
     loss: float
 
 
-Training = tuple[Settings | AutomaticSettings, History | SearchHistory]
-
-
 def training_text(settings: Settings | AutomaticSettings, history: History | SearchHistory) -> str:
     """One line on how a training went."""
     took = f"{history.n_iterations} iterations (best {history.best_iteration}, stopped by {history.stopped})"
@@ -115,6 +112,7 @@ def candidates_text(candidates: tuple[Candidate, ...]) -> list[str]:
 
 # Files
 
+Record: TypeAlias = History | SearchHistory | Settings | AutomaticSettings | DataSummary
 _KINDS = {kind.__name__: kind for kind in (History, SearchHistory, Settings, AutomaticSettings, DataSummary)}
 _WORDS = {
     "pairing": get_args(Pairing),
@@ -123,18 +121,18 @@ _WORDS = {
 }
 
 
-def pack(part: Any) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+def pack(part: Record) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """The arrays of a record, and its other fields with the name of its kind."""
     values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
     arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     return arrays, {"kind": type(part).__name__} | {name: v for name, v in values.items() if name not in arrays}
 
 
-def unpack(arrays: Mapping[str, npt.NDArray[Any]], plain: Mapping[str, Any]) -> Any:
+def unpack(arrays: Mapping[str, npt.NDArray[Any]], plain: Mapping[str, Any]) -> Record:
     """The record that `pack` made these of, checked."""
     fields = dict(plain)
     kind = _KINDS[fields.pop("kind")]
-    part = kind(**fields, **arrays)
+    part: Record = kind(**fields, **arrays)  # type: ignore[arg-type]
     for name, value in fields.items():
         if name in _WORDS:
             one_of(name, value, _WORDS[name])

@@ -75,7 +75,7 @@ class LearnedSDE:
     structure : {"diagonal", "full"}
         Which entries those are.
     link : {"identity", "square", "log"}
-        How Σ follows from them, before its eigenvalues are kept within limits: as it is, Σ = L H² Lᵀ, or Σ = L exp(H) Lᵀ.
+        How Σ follows from them, before its eigenvalues are kept within limits: as it is, L H² Lᵀ, or L exp(H) Lᵀ.
     kind : {"diffusion", "underdamped", "general"}
         How the inputs follow from the moving state.
     limits : array of shape (2, d)
@@ -267,7 +267,7 @@ class LearnedSDE:
         ceiling = float(self.limits[1].max())
         bounds = f"at least {self.floor:.2g}" if np.isinf(ceiling) else f"{self.floor:.2g} to {ceiling:.3g}"
         lines += [
-            f"  limits      eigenvalues of Σ {bounds} of the mean covariance, needed at {self.floored_share:.2%} of the data",
+            f"  limits      Σ is {bounds} of its mean, which was needed at {self.floored_share:.2%} of the data",
             f"  seed        {'a generator was given' if self.seed is None else self.seed}",
         ]
         return "\n".join(lines)
@@ -466,6 +466,11 @@ def _check_consistent(sde: LearnedSDE) -> None:
     for settings, p in ((sde.drift_settings, d), (sde.covariance_settings, n_entries)):
         if isinstance(settings, AutomaticSettings) and len(settings.ridges) != p:
             raise InputError(f"there are ridges of {len(settings.ridges)} outputs, expected {p}")
+    _check_origin(sde)
+
+
+def _check_origin(sde: LearnedSDE) -> None:
+    """The same for what a model says of how it was made."""
     count("seed", 0 if sde.seed is None else sde.seed, least=0)
     for name in ("version", "searched_on"):
         if not isinstance(getattr(sde, name), str):

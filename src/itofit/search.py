@@ -7,8 +7,8 @@ The steps are those of Algorithm 1 (`itofit.arff`): resampling, a random walk, a
 - *Start.* Waves much longer than the data, with which the first fit is made. What it leaves over is compared with a
   grid of shorter waves, and half of the frequencies start at those that stand out of the noise, if any do.
 - *Step.* Every proposal has a length of its own, over one and a half decades, so that one of them is right.
-- *Judge.* The evidence of the network (`itofit.evidence`), which takes all rows and chooses the ridges on the way, after
-  1, 2, 4, 8, … iterations.
+- *Judge.* The evidence of the network (`itofit.evidence`), which takes all rows and chooses the ridges on the way,
+  after 1, 2, 4, 8, … iterations.
 - *End.* When the last three quarters of the iterations have brought no improvement, four at least.
 - *Number.* Where waves still stand out of the noise at the end, half as many frequencies are added, at those, and the
   search goes on.
@@ -74,7 +74,7 @@ class SearchHistory:
     acceptance, seconds : arrays of shape (M,)
         Share of the proposals that each iteration accepted, and its duration.
     best_iteration : int
-        The iteration whose frequencies were kept; 0 is the start, which is left for a significantly larger evidence only.
+        The iteration whose frequencies were kept; 0 is the start, left for a significantly larger evidence only.
     n_found : int
         Frequencies of the grid that stood out of the noise.
     n_features : int
@@ -234,7 +234,7 @@ def search(
     while i < most:
         walk.step()
         i += 1
-        if i == due or i == most:
+        if i in (due, most):
             found = judged(walk.omega, walk.group, targets, V, arff.ridge)
             iterations.append(i)
             values.append(found.log_evidence)
@@ -332,9 +332,9 @@ class _Walk:
         return len(waves)
 
     def extend(self, best: Found) -> bool:
-        """Go on from the best frequencies with half as many more, at waves that they leave over; whether there are any."""
+        """Go on from the best frequencies with half as many more, at waves that they leave over, if there are any."""
         K = len(best.basis.omega)
-        if 3 * K // 2 > min(MOST_FEATURES, self.targets.n / ROWS_PER_FEATURE) or K < len(self.group):
+        if min(MOST_FEATURES, self.targets.n / ROWS_PER_FEATURE) < 3 * K // 2 or len(self.group) > K:
             return False  # or the last extension was for nothing
         waves, size = self._standing_out(best)
         found = [self._drawn(waves, size, self.free[places[0]], len(places) // 2) for places in self._members()]
@@ -358,7 +358,7 @@ class _Walk:
         return grid[stands_out], np.sqrt(power[stands_out])
 
     def _drawn(self, waves: Float, size: Float, free: Float, n: int) -> Float:
-        """n of the waves that move in free directions only, larger ones more often; none if there is none."""
+        """N of the waves that move in free directions only, larger ones more often; none if there is none."""
         possible = np.flatnonzero((waves * (1 - free) == 0).all(axis=1))
         if not len(possible):
             return np.empty((0, self.n_inputs))

@@ -80,7 +80,7 @@ def survey(data: Transitions | BlockedTransitions, progress: Progress) -> Survey
         h_mean=float(h_sums[0] / n),
         h_max=h_high.item(),
         inverse_h_mean=float(h_sums[1] / n),
-        groups=None if labels is None else tuple(sorted(labels, key=lambda label: (str(type(label)), label))),  # type: ignore[arg-type, return-value]
+        groups=None if labels is None else tuple(sorted(labels, key=lambda label: (str(type(label)), label))),
     )
 
 

@@ -94,7 +94,7 @@ def _sums(omega: Float, u: Float, y: Float, root: Float | None, rows: slice) -> 
     for block, CD in feature_blocks(omega, u, rows):
         targets = y[block]
         if root is not None:
-            CD *= root[block]
+            np.multiply(CD, root[block], out=CD)
             targets = (targets.T * root[block]).T
         gram += np.matmul(CD, CD.T, out=product)  # NumPy's syrk; SciPy's would hold the other threads up
         right += CD @ targets

@@ -1,0 +1,382 @@
+"""The covariance by the likelihood of residual products, at given frequencies.
+
+In units of a reference covariance L Lᵀ a cell of n transitions (`itofit.cells`) has the residual products
+S = Σ L⁻¹ rrᵀ L⁻ᵀ / h, and the negative log-likelihood of C = g(H) (`itofit.links`) is
+
+    ½ (n log det C + tr C⁻¹S).
+
+H = intercept + X c, entry by entry, minimises it by Fisher scoring: least squares with the weights that belong to the
+current C, again and again, and with ridges of largest evidence. Where the noise is not Gaussian, jumps for example, S
+varies more than by 2C². For entries that do not know of each other its variance is taken to be 2C² + 2κC for each
+transition, with κ estimated from the data, and the quasi-likelihood
+
+    ½ (n log (C + κ) + S/κ · log (1 + κ/C))
+
+that belongs to it is minimised: κ = 0 is the Gaussian one, a large κ that of counts. Otherwise the places of weakest
+noise, where single jumps say everything, would decide the fit.
+
+=========  ==============  ==============================================
+symbol     name            shape
+=========  ==============  ==============================================
+[1 X]      products.ones   (n, R + 1)
+S          products.S      (n, p): the learned entries
+intercept  B               (R + 1, p)
+and c
+ridges     P               (R + 1, p): of every amplitude
+=========  ==============  ==============================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from itofit._blocks import one_blas_thread
+from itofit._checks import Float, Int
+from itofit.cells import FOLDS
+from itofit.covariance import entries
+from itofit.evidence import Basis, solve_penalised
+from itofit.links import Link, Shape, Spectrum, covariance_at, divided_difference, inverse_at_one, slope, value
+from itofit.refine.drift import SETTLED, amplitude_ridges, best_ridges
+
+MOST_STEPS = 40
+STEPS_OF_TAILS = 8
+"""Scoring steps in which κ is estimated again."""
+MOST_HALVINGS = 16
+START_SHARES = (1.0, 0.95, 0.8, 0.5, 0.0)
+LEAST_GAIN = 0.05
+"""Of the log-likelihood of all data: fits that gain less have settled."""
+ADDED = (1e-2, 1e-4)
+"""Added to S / n for a full Σ with the identity link, one after the other: without it C would vanish where S does."""
+LEAST_WEIGHT = 1e-8
+"""Least weight of a transition in scoring, where C does not depend on H."""
+FLOORS = np.concatenate([10.0 ** np.arange(-12.0, -4.0), 10.0 ** np.arange(-4.0, -0.4, 0.5)])
+"""Lower limits of C that are compared."""
+LEAST_IDENTITY = 5e-6
+"""The same for the identity link are larger than this."""
+HARDLY_WORSE = 1.0
+"""Log-likelihood that a larger lower limit may cost."""
+MARGIN = 10.0
+"""Upper limit of C, relative to its largest value on the data."""
+NO_FEATURES = Basis(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int), np.zeros(0))
+
+
+class Products(NamedTuple):
+    """Residual products at cells, and the features there."""
+
+    ones: Float  # (n, R + 1): one, then the principal features
+    S: Float  # (n, p)
+    count: Float  # type: ignore[assignment]  # (n,)
+    fold: Int  # (n,)
+
+    @classmethod
+    def of(cls, X: Float, S: Float, count: Float, fold: Int) -> Products:
+        """With features X of shape (n, R)."""
+        return cls(np.concatenate([np.ones((len(X), 1)), X], axis=1), S, count, fold)
+
+    def at(self, rows: Int) -> Products:
+        """Those of some cells."""
+        return Products(self.ones[rows], self.S[rows], self.count[rows], self.fold[rows])
+
+
+class Model(NamedTuple):
+    """How C follows from H, and how S varies."""
+
+    link: Link
+    shape: Shape
+    kappa: float = 0.0
+
+    def parts(self, H: Float, S: Float) -> tuple[Spectrum, Float, Float]:
+        """H by its eigenvalues, those of C (n, d), and S turned into their axes."""
+        spectrum = Spectrum.of(H, self.shape)
+        return spectrum, value(spectrum.eta, self.link), spectrum.turned(S, self.shape)
+
+    def nll(self, H: Float, S: Float, count: Float) -> float:
+        """The (quasi-)likelihood of all cells; infinite if a C is not positive definite."""
+        spectrum, C, turned = self.parts(H, S)
+        if not (C > 0).all():
+            return np.inf
+        own = spectrum.diagonal(turned)
+        fit = own / C if self.kappa == 0 else own / self.kappa * np.log1p(self.kappa / C)
+        return float(0.5 * (count @ np.log(C + self.kappa) + fit.sum(axis=0)).sum())
+
+    def derivatives(self, H: Float, S: Float, count: Float) -> tuple[Float, Float]:
+        """Gradient of the nll in each entry of H, and its expected second derivative: shapes (n, p)."""
+        spectrum, C, turned = self.parts(H, S)
+        if spectrum.Q is None:
+            E, inverse = slope(spectrum.eta, self.link), 0.5 / (C * (C + self.kappa))
+            return (count[:, None] * C - turned) * E * inverse, count[:, None] * E**2 * inverse
+        d, Q, root = self.shape.d, spectrum.Q, 1 / np.sqrt(C)
+        both = root[:, :, None] * root[:, None, :]
+        K = divided_difference(spectrum.eta, self.link) * both
+        inner = 0.5 * K * (count[:, None, None] * np.eye(d) - turned * both)
+        matrices = Q @ inner @ Q.swapaxes(1, 2)  # the gradient in H
+        rows, cols = entries(self.shape.structure, d)
+        gradient = np.where(rows == cols, 1.0, 2.0) * matrices[:, rows, cols]
+        weight = np.empty_like(gradient)
+        for place, (i, j) in enumerate(zip(rows, cols, strict=True)):
+            change = Q[:, i, :, None] * Q[:, j, None, :]
+            if i != j:
+                change = change + change.swapaxes(1, 2)
+            weight[:, place] = 0.5 * count * ((K * change) ** 2).sum(axis=(1, 2))
+        return gradient, weight
+
+    def tails(self, H: Float, S: Float, count: Float) -> float:
+        """κ, from the variance 2C² + 2κC of the products of each transition: zero for Gaussian noise."""
+        if not self.shape.separate:
+            return 0.0
+        C, n = value(H, self.link), count[:, None]
+        excess = n * (n * (S / n - C) ** 2 / (2 * C) - C)
+        return max(float(excess.sum() / (n.sum() * C.shape[1])), 0.0)
+
+
+class CovarianceFit(NamedTuple):
+    """H = intercept + X c, entry by entry."""
+
+    model: Model
+    B: Float  # (R + 1, p)
+    ridges: Float  # (p, G)
+    limits: Float  # (2, d): of the eigenvalues of C, or of its diagonal entries if those are all
+    least: Float  # half of the smallest values that C has on the data
+    added: float  # to S / n
+    cv_nll: float  # per transition, each fold with the amplitudes of the others
+    determined: float  # number of amplitudes that the data determine
+
+    @property
+    def link(self) -> Link:
+        """How C follows from H."""
+        return self.model.link
+
+    @property
+    def shape(self) -> Shape:
+        """Which entries H has."""
+        return self.model.shape
+
+    @property
+    def intercept(self) -> Float:
+        """H where all features are zero, shape (p,)."""
+        return self.B[0]
+
+    @property
+    def c(self) -> Float:
+        """The amplitudes of the features, shape (R, p)."""
+        return self.B[1:]
+
+    def at(self, X: Float) -> Float:
+        """C for features X of shape (n, R): shape (n, d, d)."""
+        return covariance_at(self.intercept + X @ self.c, self.link, self.shape, self.limits)[0]
+
+
+# Fitting
+
+
+def fit_covariance(
+    products: Products,
+    basis: Basis | None,
+    link: Link,
+    shape: Shape,
+    ridge: float | None = None,
+    start: CovarianceFit | None = None,
+) -> CovarianceFit:
+    """Minimise the likelihood over H at given frequencies, with ridges of largest evidence.
+
+    Parameters
+    ----------
+    products : Products
+    basis : Basis or None
+        Of its features; None if there are none: Σ is constant.
+    link : {"identity", "square", "log"}
+    shape : Shape
+    ridge : float, optional
+        Algorithm 1's λ, instead of ridges of largest evidence.
+    start : CovarianceFit, optional
+        Where to start from; a constant Σ if left out.
+    """
+    basis, model = basis or NO_FEATURES, Model(link, shape)
+    diagonal = np.equal(*entries(shape.structure, shape.d))
+    B = np.zeros((products.ones.shape[1], shape.n_entries))
+    B[0] = inverse_at_one(link) * diagonal
+    ridges = np.ones((shape.n_entries, len(basis.largest)))
+    if start is not None:
+        ridges, constant = start.ridges, B
+        for share in START_SHARES:  # as near to it as C is positive definite
+            B = constant + share * (start.B - constant)
+            if np.isfinite(model.nll(products.ones @ B, products.S, products.count)):
+                break
+    fits = []
+    with one_blas_thread:
+        for added in ADDED if link == "identity" and not shape.separate else (0.0,):
+            more = products._replace(S=products.S + added * products.count[:, None] * diagonal)
+            model, B, P, ridges = _scored(model, more, basis, B, ridges, ridge)
+            fits.append(_judged(model, more, products.S, B, P, ridges, added))
+    return min(fits, key=lambda fit: fit.cv_nll)
+
+
+def _scored(
+    model: Model, products: Products, basis: Basis, B: Float, ridges: Float, ridge: float | None
+) -> tuple[Model, Float, Float, Float]:
+    """Fisher scoring from B and ridges: the model with its κ, and where B, P and the ridges end."""
+    ones, S, count, _ = products
+    P = np.zeros_like(B)
+    for step in range(MOST_STEPS):
+        if step < STEPS_OF_TAILS:
+            model = model._replace(kappa=model.tails(ones @ B, S, count))
+        systems, weight, z = _systems(model, products, ones @ B)
+        spread = (weight * (z - ones @ B) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
+        new, new_ridges = np.empty_like(B), np.empty_like(ridges)
+        for j, (A, b) in enumerate(systems):
+            given = None if ridge is None else ridge * A[:1, :1] / basis.largest
+            rounds, variance = 4 if step else 12, max(1.0, float(spread[j]))
+            new_ridges[j : j + 1], P[:, j] = best_ridges(A, b, basis, 1, given, ridges[j : j + 1], rounds, variance)
+            new[:, j] = solve_penalised(A, b, P[:, j])[0]
+        before = model.nll(ones @ B, S, count) + 0.5 * float((P * B**2).sum())
+        for halving in range(MOST_HALVINGS):
+            trial = B + 0.5**halving * (new - B)
+            gain = before - model.nll(ones @ trial, S, count) - 0.5 * float((P * trial**2).sum())
+            if gain >= 0:
+                break
+        else:
+            return model, B, P, new_ridges  # up to rounding no step improves on what there is
+        settled = np.abs(np.log(new_ridges / ridges)).max(initial=0.0) < SETTLED
+        B, ridges = trial, new_ridges
+        if gain < LEAST_GAIN * 0.5**halving and settled:
+            break
+    return model, B, P, ridges
+
+
+def _systems(model: Model, products: Products, H: Float) -> tuple[list[tuple[Float, Float]], Float, Float]:
+    """One scoring step as a least-squares problem for each entry of H: A and b, and its weights and targets (n, p)."""
+    ones, S, count, _ = products
+    gradient, weight = model.derivatives(H, S, count)
+    weight = np.maximum(weight, LEAST_WEIGHT * count[:, None])
+    z = H - gradient / weight
+    weighted = [ones.T * column for column in weight.T]
+    return [(x @ ones, x @ z[:, j]) for j, x in enumerate(weighted)], weight, z
+
+
+def _judged(
+    model: Model, products: Products, S: Float, B: Float, P: Float, ridges: Float, added: float
+) -> CovarianceFit:
+    """A fit with the likelihood of each fold by amplitudes one scoring step away, without the fold."""
+    ones, _, count, fold = products
+    systems, weight, z = _systems(model, products, ones @ B)
+    out_of_fold, determined = np.empty_like(z), 0.0
+    for j, (A, b) in enumerate(systems):
+        determined += float((1 - solve_penalised(A, b, P[:, j])[1] * P[:, j]).sum())
+        for k in range(FOLDS):
+            mine = fold == k
+            x = ones[mine].T * weight[mine, j]
+            out_of_fold[mine, j] = ones[mine] @ solve_penalised(A - x @ ones[mine], b - x @ z[mine, j], P[:, j])[0]
+    _, C, _ = model.parts(ones @ B, S)
+    separate = model.shape.separate
+    most = MARGIN * (C.max(axis=0) if separate else np.full(model.shape.d, C.max()))
+    least = 0.5 * np.quantile(C if separate else C.min(axis=1, keepdims=True), 0.01, axis=0)
+    limits, loss = Losses.of(model, out_of_fold, S, count, most).limits(least, most)
+    return CovarianceFit(model, B, ridges, limits, least, added, loss / count.sum(), determined)
+
+
+# Limits
+
+
+class Losses(NamedTuple):
+    """The nll of cells with each of several lower limits of C, summed: over all eigenvalues, or entry by entry."""
+
+    floors: Float  # (F,)
+    sums: Float  # (F, k)
+    products: Float  # (F, F, k): of the nll with one limit and with another
+
+    @classmethod
+    def of(cls, model: Model, H: Float, S: Float, count: Float, most: Float) -> Losses:
+        """Those of H (n, p), with upper limits (d,)."""
+        spectrum, C, turned = model.parts(H, S)
+        floors = FLOORS[FLOORS > LEAST_IDENTITY] if model.link == "identity" else FLOORS
+        nll = np.stack([cell_nll(C, spectrum.diagonal(turned), count, floor, most) for floor in floors])  # (F, n, d)
+        if not model.shape.separate:
+            nll = nll.sum(axis=2, keepdims=True)
+        columns = np.ascontiguousarray(np.moveaxis(nll, 2, 0))
+        return cls(floors, nll.sum(axis=1), np.moveaxis(columns @ columns.swapaxes(1, 2), 0, 2))
+
+    def plus(self, other: Losses) -> Losses:
+        """Those of both sets of cells."""
+        return Losses(self.floors, self.sums + other.sums, self.products + other.products)
+
+    @property
+    def least(self) -> float:
+        """With the best limits."""
+        return float(self.sums.min(axis=0).sum())
+
+    def limits(self, least: Float, most: Float) -> tuple[Float, float]:
+        """Limits (2, d) with the largest lower ones than which none is significantly better, and the loss with them.
+
+        Larger than `least` they are only if that is better.
+        """
+        k = np.arange(self.sums.shape[1])
+        best = np.argmin(self.sums, axis=0)
+        own = np.einsum("ffk->fk", self.products)
+        error = np.sqrt(np.maximum(own - 2 * self.products[:, best, k] + own[best, k], 0.0))
+        good = self.sums <= self.sums.min(axis=0) + HARDLY_WORSE + 2 * error
+        good &= self.floors[:, None] <= np.maximum(self.floors[best], least)
+        chosen = len(self.floors) - 1 - np.argmax(good[::-1], axis=0)
+        lower = np.broadcast_to(self.floors[chosen], most.shape)
+        return np.stack([lower, np.maximum(most, lower)]), float(self.sums[chosen, k].sum())
+
+
+def cell_nll(C: Float, own: Float, count: Float, lower: Float | float, upper: Float) -> Float:
+    """½ (n log C + S/C) for eigenvalues C (n, d) within limits, and the diagonal of S in their axes."""
+    kept = np.clip(C, lower, np.maximum(upper, lower))
+    return np.asarray(0.5 * (count[:, None] * np.log(kept) + own / kept))
+
+
+def held_out_losses(fit: CovarianceFit, products: Products) -> Float:
+    """The nll of each of some other cells, with the lower limits that suit them."""
+    H = products.ones @ fit.B
+    (lower, upper), _ = Losses.of(fit.model, H, products.S, products.count, fit.limits[1]).limits(
+        fit.least, fit.limits[1]
+    )
+    spectrum, C, turned = fit.model.parts(H, products.S)
+    return cell_nll(C, spectrum.diagonal(turned), products.count, lower, upper).sum(axis=1)
+
+
+# Other data
+
+
+def rescored(
+    blocks: Callable[[], Iterable[tuple[Float, Float]]], basis: Basis | None, fit: CovarianceFit
+) -> CovarianceFit:
+    """One more scoring step on other data, with the same ridges, as far as it improves on their likelihood.
+
+    Parameters
+    ----------
+    blocks : callable
+        Starts a pass over (X, S) of shapes (n, R) and (n, p), for single transitions; there are two passes.
+    basis : Basis or None
+    fit : CovarianceFit
+    """
+
+    def passed() -> Iterable[Products]:
+        for X, S in blocks():
+            yield Products.of(X, S, np.ones(len(S)), np.zeros(len(S), dtype=int))
+
+    rows, cols = entries(fit.shape.structure, fit.shape.d)
+    added = fit.added * (rows == cols)
+    P = np.stack([amplitude_ridges(ridges[None], basis or NO_FEATURES) for ridges in fit.ridges])
+    A, b = np.zeros((len(P), len(fit.B), len(fit.B))), np.zeros((len(P), len(fit.B)))
+    for products in passed():
+        H = products.ones @ fit.B
+        if fit.link == "identity":  # which may leave its limits at places that were not fitted
+            H = covariance_at(H, fit.link, fit.shape, fit.limits)[0][:, rows, cols]
+        for j, (more, right) in enumerate(_systems(fit.model, products._replace(S=products.S + added), H)[0]):
+            A[j] += more
+            b[j] += right
+    new = np.column_stack([solve_penalised(A[j], b[j], P[j])[0] for j in range(len(P))])
+    trials = [fit.B + step * (new - fit.B) for step in (0.0, 0.5, 1.0)]
+    totals: list[Losses] = []
+    for products in passed():
+        ones, S, count, _ = products
+        losses = [Losses.of(fit.model, ones @ trial, S, count, fit.limits[1]) for trial in trials]
+        totals = [one.plus(other) for one, other in zip(totals, losses, strict=True)] if totals else losses
+    best = int(np.argmin([total.least for total in totals]))
+    limits, _ = totals[best].limits(fit.least, fit.limits[1])
+    return fit._replace(B=trials[best], limits=limits)

@@ -1,0 +1,186 @@
+"""The drift weighted by Σ⁻¹, at given frequencies.
+
+The negative log-likelihood of a cell (`itofit.cells`) with the duration τ and the moves M = Σ Δx is, in the drift f
+and up to constants,
+
+    ½ (τ fᵀΣ⁻¹f − 2 fᵀΣ⁻¹M),
+
+so all cells together are a least-squares problem with weights τ Σ⁻¹ that couples the outputs. Its ridges, one for each
+output and group of frequencies, maximise the evidence. So what one output owes to one input is found for each pair, and
+a noise that is nearly singular makes all outputs as accurate as the combination that it leaves alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from itofit._blocks import one_blas_thread
+from itofit._checks import Float, Int
+from itofit.cells import FOLDS
+from itofit.evidence import OFF, Basis, solve_penalised, updated_ridges
+
+MOST_ROUNDS = 40
+SETTLED = 0.2
+"""Change of log λ at which ridges have settled."""
+
+
+class Drift(NamedTuple):
+    """A drift intercept + X c for given frequencies."""
+
+    intercept: Float  # (d,)
+    c: Float  # (R, d)
+    ridges: Float  # (d, G)
+    determined: float  # number of amplitudes that the data determine
+    folds: list[tuple[Float, Float]]  # intercept and c without the data of each fold
+
+
+def normal_matrix(X: Float, weight: Float) -> Float:
+    """Σ_n W_n ⊗ x_n x_nᵀ for features X (n, R) and weights (n, d, d): shape (dR, dR)."""
+    d, R = weight.shape[1], X.shape[1]
+    H = np.empty((d, R, d, R))
+    for i in range(d):
+        for j in range(i + 1):
+            H[i, :, j] = (X.T * weight[:, i, j]) @ X
+            H[j, :, i] = H[i, :, j].T
+    return H.reshape(d * R, d * R)
+
+
+def weighted_drift(
+    X: Float,
+    basis: Basis,
+    duration: Float,
+    moves: Float,
+    precision: Float,
+    fold: Int,
+    ridge: float | None = None,
+) -> Drift:
+    """The drift of largest evidence for weights τ Σ⁻¹, and that of each five sixths of the data.
+
+    Parameters
+    ----------
+    X : array of shape (n, R)
+        Principal features at the cells.
+    basis : Basis
+        Theirs.
+    duration, moves : arrays of shape (n,) and (n, d)
+        τ and M.
+    precision : array of shape (n, d, d) or (1, d, d)
+        Σ⁻¹ at the cells, or one for all.
+    fold : array of shape (n,)
+    ridge : float, optional
+        Algorithm 1's λ, instead of ridges of largest evidence.
+    """
+    d, (n, R) = moves.shape[1], X.shape
+    if d > 1 and not precision[:, ~np.eye(d, dtype=bool)].any():  # the outputs do not know of each other
+        alone = [
+            weighted_drift(X, basis, duration, moves[:, [j]], precision[:, [j]][:, :, [j]], fold, ridge)
+            for j in range(d)
+        ]
+        return Drift(
+            intercept=np.concatenate([f.intercept for f in alone]),
+            c=np.concatenate([f.c for f in alone], axis=1),
+            ridges=np.concatenate([f.ridges for f in alone]),
+            determined=sum(f.determined for f in alone),
+            folds=[
+                (np.concatenate([a for a, _ in parts]), np.concatenate([c for _, c in parts], axis=1))
+                for parts in zip(*(f.folds for f in alone), strict=True)
+            ],
+        )
+    ones = np.concatenate([np.ones((n, 1)), X], axis=1)
+    H, g = np.zeros((FOLDS, d * (R + 1), d * (R + 1))), np.zeros((FOLDS, d * (R + 1)))
+    for k in range(FOLDS):
+        rows = fold == k
+        own = precision if len(precision) == 1 else precision[rows]
+        H[k], g[k] = _normal_equations(ones[rows], duration[rows], moves[rows], own)
+    with one_blas_thread:
+        total, right = H.sum(axis=0), g.sum(axis=0)
+        intercepts = np.diagonal(total)[:: R + 1]  # N, in units of the noise
+        given = None if ridge is None else ridge * intercepts[:, None] / basis.largest
+        ridges, P = best_ridges(total, right, basis, d, given)
+        solution, inverse_diagonal, _ = solve_penalised(total, right, P)
+        folds = [solve_penalised(total - H[k], right - g[k], P)[0] for k in range(FOLDS)]
+    split = [(part.reshape(d, -1)[:, 0], part.reshape(d, -1)[:, 1:].T) for part in (solution, *folds)]
+    determined = float((1 - inverse_diagonal * P).sum())
+    return Drift(*split[0], ridges, determined, split[1:])
+
+
+def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: Basis, drift: Drift) -> Drift:
+    """A drift solved again on other data with the same ridges.
+
+    Parameters
+    ----------
+    blocks : iterable of (X, h, moves, precision)
+        Of shapes (n, R), (n,), (n, d), and (n, d, d) or (1, d, d).
+    basis : Basis
+    drift : Drift
+    """
+    d = len(drift.ridges)
+    P = amplitude_ridges(drift.ridges, basis)
+    H, g = np.zeros((len(P), len(P))), np.zeros(len(P))
+    for X, h, moves, precision in blocks:
+        more, right = _normal_equations(np.concatenate([np.ones((len(X), 1)), X], axis=1), h, moves, precision)
+        H += more
+        g += right
+    solution, inverse_diagonal, _ = solve_penalised(H, g, P)
+    parts = solution.reshape(d, -1)
+    return Drift(parts[:, 0], parts[:, 1:].T, drift.ridges, float((1 - inverse_diagonal * P).sum()), [])
+
+
+def _normal_equations(ones: Float, duration: Float, moves: Float, precision: Float) -> tuple[Float, Float]:
+    """Left and right side of generalised least squares, shapes (d (R + 1), d (R + 1)) and (d (R + 1),)."""
+    if len(precision) == 1:
+        return np.kron(precision[0], (ones.T * duration) @ ones), (precision[0] @ (moves.T @ ones)).ravel()
+    H = normal_matrix(ones, duration[:, None, None] * precision)
+    return H, (np.einsum("nij,nj->in", precision, moves) @ ones).ravel()
+
+
+def amplitude_ridges(ridges: Float, basis: Basis) -> Float:
+    """The ridge of every amplitude, output by output, its intercept first: shape (d (R + 1),)."""
+    place = np.unique(basis.group, return_inverse=True)[1]
+    return np.concatenate([np.zeros((len(ridges), 1)), ridges[:, place] * basis.penalty], axis=1).ravel()
+
+
+def best_ridges(
+    H: Float,
+    g: Float,
+    basis: Basis,
+    d: int,
+    given: Float | None,
+    ridges: Float | None = None,
+    rounds: int = MOST_ROUNDS,
+    variance: float = 1.0,
+) -> tuple[Float, Float]:
+    """Ridges (d, G) of largest evidence for noise of known variance, and the ridge of each amplitude, (d (R + 1),).
+
+    The first of the R + 1 amplitudes of an output is its intercept, without a ridge.
+    """
+    names, place = np.unique(basis.group, return_inverse=True)
+    G, R = len(names), len(basis.penalty)
+    everywhere = (np.arange(d)[:, None] * G + place).ravel()  # output and group of each amplitude with a ridge
+    penalised = (np.arange(d)[:, None] * (R + 1) + 1 + np.arange(R)).ravel()
+    penalty = np.tile(basis.penalty, d)
+    if ridges is None:
+        ridges = np.ones((d, G))
+    flat = (ridges if given is None else given).ravel()
+    P = np.zeros(d * (R + 1))
+    for _ in range(rounds):
+        P[penalised] = flat[everywhere] * penalty
+        if given is not None:
+            break
+        active = P < OFF
+        c = np.zeros(len(P))
+        inverse_diagonal = np.zeros(len(P))
+        c[active], inverse_diagonal[active], _ = solve_penalised(H[np.ix_(active, active)], g[active], P[active])
+        shares = np.where(active, 1 - inverse_diagonal * P, 0.0)[penalised]
+        determined = np.bincount(everywhere, np.clip(shares, 0.0, 1.0), d * G).astype(float)
+        used = np.bincount(everywhere, penalty * c[penalised] ** 2, d * G).astype(float)
+        new = updated_ridges(flat, determined, variance, used)
+        moved = np.abs(np.log(new / flat)).max(initial=0.0)
+        flat = new
+        if moved < SETTLED:
+            break
+    P[penalised] = flat[everywhere] * penalty
+    return flat.reshape(d, G), P
