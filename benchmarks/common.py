@@ -44,7 +44,9 @@ def loss_on_validation(name, seed, **changes):
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", itofit.ConvergenceWarning)  # the number of iterations is reported
-        sde = itofit.fit(train, structure=experiment.structure, drift=settings, covariance=settings, rng=fit_seed)
+        sde = itofit.fit(
+            train, structure=experiment.structure, drift=settings, covariance=settings, refine=False, rng=fit_seed
+        )
     seconds = time.perf_counter() - began
     return Run(
         loss=sde.nll(validation),

@@ -17,7 +17,9 @@ from common import mean_and_error, write_results
 import itofit
 from itofit.likelihood import gaussian_nll
 
-PAPER = itofit.ARFF(n_features=128, ridge=2e-3, delta=0.1, gamma=1.0, pairing="printed", min_iterations=20, max_iterations=300)
+PAPER = itofit.ARFF(
+    n_features=128, ridge=2e-3, delta=0.1, gamma=1.0, pairing="printed", min_iterations=20, max_iterations=300
+)
 
 
 class Case(NamedTuple):
@@ -32,12 +34,14 @@ class Case(NamedTuple):
     n_held_out: int = 5_000
 
     def sample(self, rng, n):
+        """As many transitions."""
         x = self.start(rng, n)
         noise = rng.standard_normal(x.shape)
         dx = self.h * self.drift(x) + np.sqrt(self.h) * np.einsum("nij,nj->ni", self.sigma(x), noise)
         return itofit.Transitions.from_pairs(x, x + dx, self.h)
 
     def true_nll(self, data):
+        """Loss of each transition under the true functions."""
         sigma = self.sigma(data.inputs)
         return gaussian_nll(data.increments, data.h, self.drift(data.inputs), sigma @ sigma.swapaxes(1, 2))
 
@@ -62,7 +66,9 @@ def coupled(x):
 
 
 CASES = {
-    "rotating": Case("2-D, noise 50 times weaker in a direction that turns once", 10_000, box(2), lambda x: -x, rotating),
+    "rotating": Case(
+        "2-D, noise 50 times weaker in a direction that turns once", 10_000, box(2), lambda x: -x, rotating
+    ),
     "bump": Case(
         "1-D, drift with a bump a fortieth of the range wide",
         20_000,
@@ -81,12 +87,19 @@ CASES = {
         diagonal(lambda x: 0.3 + 0.2 / (1 + x**2)),
     ),
     "n300": Case(
-        "1-D double well, 300 transitions", 300, box(1, 1.5), lambda x: x - x**3, diagonal(lambda x: 0.5 + 0.1 * x), 0.05
+        "1-D double well, 300 transitions",
+        300,
+        box(1, 1.5),
+        lambda x: x - x**3,
+        diagonal(lambda x: 0.5 + 0.1 * x),
+        0.05,
     ),
     "d6": Case("6-D ring of coupled variables", 10_000, box(6), coupled, diagonal(lambda x: 0.2 + 0.1 * np.cos(x))),
     "d10": Case("10-D ring of coupled variables", 20_000, box(10), coupled, diagonal(lambda x: 0.2 + 0.1 * np.cos(x))),
     "noise": Case("1-D, no drift", 2_000, box(1), np.zeros_like, diagonal(np.ones_like)),
-    "n100": Case("1-D Ornstein-Uhlenbeck, 100 transitions", 100, box(1), lambda x: -x, diagonal(lambda x: 0.5 + 0 * x), 0.1),
+    "n100": Case(
+        "1-D Ornstein-Uhlenbeck, 100 transitions", 100, box(1), lambda x: -x, diagonal(lambda x: 0.5 + 0 * x), 0.1
+    ),
 }
 
 
@@ -123,7 +136,7 @@ def main():
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     arguments = parser.parse_args()
     rows = []
-    print("case        loss above the truth's: default, paper   worst default   drift error        covariance error   seconds")
+    print("case      above the truth's: default, paper   worst default   drift error   covariance error   seconds")
     for name in arguments.cases:
         runs = [run(CASES[name], seed) for seed in range(arguments.seeds)]
         row = {"case": name, "text": CASES[name].text, "rows": CASES[name].n, "seeds": arguments.seeds}

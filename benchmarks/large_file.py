@@ -58,7 +58,7 @@ def learn(path, where):
     else:
         data = itofit.Transitions.from_blocks(np.load(path, mmap_mode="r"), "trajectory", h=H)
     began = time.perf_counter()
-    sde = itofit.fit(data, rng=0)
+    sde = itofit.fit(data, refine=False, rng=0)
     seconds = time.perf_counter() - began
     x = np.linspace(-0.6, 0.6, 25)
     print(

@@ -107,7 +107,7 @@ def fit(task, form=None):
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sde = itofit.fit(task.data, structure=task.structure, drift=drift, covariance=covariance, rng=0)
+        sde = itofit.fit(task.data, structure=task.structure, drift=drift, covariance=covariance, refine=False, rng=0)
     return sde, time.perf_counter() - began
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from itofit import ARFF, FourierSeries, InputError, Transitions, fit
-from itofit.covariance import positive_definite, reference_factor, square_root
+from itofit.covariance import floor_limits, positive_definite, reference_factor, square_root
 from itofit.likelihood import gaussian_nll
+from itofit.search import SearchHistory
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning"),
@@ -29,6 +30,11 @@ def changed(array, index, value):
 
 def quick_fit(data, **kwargs):
     return fit(data, **{"drift": QUICK, "covariance": QUICK, "rng": 0, **kwargs})
+
+
+def judgement(history):
+    """By what the networks of a training were compared."""
+    return history.log_evidence if isinstance(history, SearchHistory) else history.validation_error
 
 
 def good():
@@ -275,59 +281,96 @@ def test_the_message_gives_the_shape_that_was_handed_in():
 # fit
 
 FITS = {
-    "too few": (lambda: quick_fit(good()[:19]), "at least 20 transitions are needed to learn from, got 19"),
+    "too few": (
+        lambda **how: quick_fit(good()[:19], **how),
+        "at least 20 transitions are needed to learn from, got 19",
+    ),
     "transposed": (
-        lambda: quick_fit(from_pairs(X0.T, X1.T, 0.1)),
+        lambda **how: quick_fit(from_pairs(X0.T, X1.T, 0.1), **how),
         "at least 61 transitions .* got 2 of 60 inputs; are the arrays transposed",
     ),
     "constant input": (
-        lambda: quick_fit(Transitions(changed(X0, (slice(None), 1), 3.5), X1, 0.1)),
+        lambda **how: quick_fit(Transitions(changed(X0, (slice(None), 1), 3.5), X1, 0.1), **how),
         r"inputs column 1 is constant \(3.5\).*remove the column",
     ),
-    "nothing moves": (lambda: quick_fit(from_pairs(X0, X0, 0.1)), "all increments are zero: nothing moves"),
+    "nothing moves": (
+        lambda **how: quick_fit(from_pairs(X0, X0, 0.1), **how),
+        "all increments are zero: nothing moves",
+    ),
     "one variable does not move": (
-        lambda: quick_fit(from_pairs(X0, np.stack([X1[:, 0], X0[:, 1]], axis=1), 0.1)),
+        lambda **how: quick_fit(from_pairs(X0, np.stack([X1[:, 0], X0[:, 1]], axis=1), 0.1), **how),
         r"increments column 1 moves at a constant rate \(0\)",
     ),
     "constant rate": (
-        lambda: quick_fit(Transitions(X0, np.stack([STEPS, np.full(60, 0.5)], axis=1), 0.25)),
+        lambda **how: quick_fit(Transitions(X0, np.stack([STEPS, np.full(60, 0.5)], axis=1), 0.25), **how),
         r"increments column 1 moves at a constant rate \(2\)",
     ),
     "too large to square": (
-        lambda: quick_fit(Transitions(STEPS, 1e150 * STEPS, 0.1)),
+        lambda **how: quick_fit(Transitions(STEPS, 1e150 * STEPS, 0.1), **how),
         "increments column 0 .* change its unit",
     ),
     "too small to square": (
-        lambda: quick_fit(Transitions(STEPS, 1e-150 * STEPS, 0.1)),
+        lambda **how: quick_fit(Transitions(STEPS, 1e-150 * STEPS, 0.1), **how),
         "increments column 0 .* change its unit",
     ),
-    "h too small": (lambda: quick_fit(Transitions(STEPS, STEPS, 1e-300)), "increments column 0"),
-    "an array": (lambda: fit(X0), "fit needs Transitions, got ndarray; see itofit.Transitions"),
-    "a tuple": (lambda: fit((X0, X1, 0.1)), "fit needs Transitions, got tuple"),
-    "nothing": (lambda: fit(None), "fit needs Transitions, got NoneType"),
+    "h too small": (lambda **how: quick_fit(Transitions(STEPS, STEPS, 1e-300), **how), "increments column 0"),
+    "an array": (lambda **how: fit(X0, **how), "fit needs Transitions, got ndarray; see itofit.Transitions"),
+    "a tuple": (lambda **how: fit((X0, X1, 0.1), **how), "fit needs Transitions, got tuple"),
+    "nothing": (lambda **how: fit(None, **how), "fit needs Transitions, got NoneType"),
     "unknown structure": (
-        lambda: fit(good(), structure="scalar"),
-        "structure must be one of 'diagonal', 'full', got 'scalar'",
+        lambda **how: fit(good(), structure="scalar", **how),
+        "structure must be one of 'auto', 'diagonal', 'full', got 'scalar'",
     ),
-    "structure None": (lambda: fit(good(), structure=None), "structure must be one of"),
-    "floor zero": (lambda: fit(good(), floor=0), "floor must be a number > 0, got 0"),
-    "floor one": (lambda: fit(good(), floor=1.0), "floor must lie strictly between 0 and 1, got 1.0"),
-    "floor negative": (lambda: fit(good(), floor=-1e-3), "floor must be a number > 0"),
-    "floor NaN": (lambda: fit(good(), floor=np.nan), "floor must be a number > 0, got nan"),
-    "floor a word": (lambda: fit(good(), floor="small"), "floor must be a number > 0, got 'small'"),
-    "refine": (lambda: fit(good(), refine=True), "refine must be False"),
+    "structure None": (lambda **how: fit(good(), structure=None, **how), "structure must be one of"),
+    "floor zero": (lambda **how: fit(good(), floor=0, **how), "floor must be a number > 0, got 0"),
+    "floor one": (lambda **how: fit(good(), floor=1.0, **how), "floor must lie strictly between 0 and 1, got 1.0"),
+    "floor negative": (lambda **how: fit(good(), floor=-1e-3, **how), "floor must be a number > 0"),
+    "floor NaN": (lambda **how: fit(good(), floor=np.nan, **how), "floor must be a number > 0, got nan"),
+    "floor a word": (lambda **how: fit(good(), floor="small", **how), "floor must be a number > 0, got 'small'"),
+    "weight_drift": (lambda **how: fit(good(), weight_drift=1, **how), "weight_drift must be True or False, got 1"),
+    "cross_fit": (lambda **how: fit(good(), cross_fit="yes", **how), "cross_fit must be True or False, got 'yes'"),
+    "link": (
+        lambda **how: fit(good(), link="exp", **how),
+        "link must be one of 'auto', 'identity', 'square', 'log', got 'exp'",
+    ),
     "drift a dictionary": (
-        lambda: fit(good(), drift={"n_features": 8}),
+        lambda **how: fit(good(), drift={"n_features": 8}, **how),
         "drift must be an itofit.ARFF or None, got dict",
     ),
-    "covariance a number": (lambda: fit(good(), covariance=8), "covariance must be an itofit.ARFF or None, got int"),
-    "covariance a class": (lambda: fit(good(), covariance=ARFF), "covariance must be an itofit.ARFF or None"),
+    "covariance a number": (
+        lambda **how: fit(good(), covariance=8, **how),
+        "covariance must be an itofit.ARFF or None, got int",
+    ),
+    "covariance a class": (
+        lambda **how: fit(good(), covariance=ARFF, **how),
+        "covariance must be an itofit.ARFF or None",
+    ),
 }
 
 
+ALGORITHMS = pytest.mark.parametrize("refine", [True, False], ids=["automatic", "algorithm 2"])
+
+
+@ALGORITHMS
 @pytest.mark.parametrize(("call", "message"), FITS.values(), ids=FITS)
-def test_fit_refuses_what_it_cannot_learn_from(call, message):
-    assert_refused(call, message)
+def test_fit_refuses_what_it_cannot_learn_from(call, message, refine):
+    assert_refused(lambda: call(refine=refine), message)
+
+
+@pytest.mark.parametrize("refine", [None, 1, "auto"])
+def test_refine_is_true_or_false(refine):
+    assert_refused(lambda: fit(good(), refine=refine), f"refine must be True or False, got {refine!r}")
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"link": "log"}, "refine=False learns the entries of Σ themselves: link must be 'identity', got 'log'"),
+        ({"cross_fit": True}, "cross_fit=True needs refine=True"),
+    ],
+)
+def test_algorithm_2_refuses_what_it_does_not_have(how, message):
+    assert_refused(lambda: quick_fit(good(), refine=False, **how), message)
 
 
 @pytest.mark.parametrize("rng", [True, "0", 0.0, 1.5, -1, [1, 2], np.random.RandomState(0), np.random], ids=repr)
@@ -436,43 +479,54 @@ def test_a_model_of_general_transitions_is_not_simulated():
     assert_refused(lambda: model.simulate([0.0], 0.1, 2), "kind 'general'.*from_pairs")
 
 
-def test_bad_arguments_are_found_before_any_work(monkeypatch):
+@ALGORITHMS
+def test_bad_arguments_are_found_before_any_work(monkeypatch, refine):
     def work(*args, **kwargs):
         raise AssertionError("training began")
 
     monkeypatch.setattr("itofit.learn.fit_series", work)
+    monkeypatch.setattr("itofit.learn.learn_automatically", work)
     for call, message in FITS.values():
-        assert_refused(call, message)
+        assert_refused(lambda call=call: call(refine=refine), message)
     assert_refused(lambda: fit(good(), rng="0"), "rng must be")
 
 
 # What looks bad and is not
 
 
-def test_whole_numbers_train_as_the_same_real_numbers():
+@ALGORITHMS
+def test_whole_numbers_train_as_the_same_real_numbers(refine):
     start, end = np.round(10 * X0).astype(int), np.round(10 * X1).astype(int)
-    whole = quick_fit(from_pairs(start, end, 1))
-    real = quick_fit(from_pairs(start.astype(float), end.astype(float), 1.0))
+    whole = quick_fit(from_pairs(start, end, 1), refine=refine)
+    real = quick_fit(from_pairs(start.astype(float), end.astype(float), 1.0), refine=refine)
     np.testing.assert_array_equal(whole.drift(start), real.drift(start.astype(float)))
+    np.testing.assert_array_equal(whole.covariance(start), real.covariance(start.astype(float)))
 
 
-def test_twenty_transitions_are_enough():
-    assert np.isfinite(quick_fit(good()[:20]).drift(X0)).all()
+@ALGORITHMS
+def test_twenty_transitions_are_enough(refine):
+    sde = fit(good()[:20], rng=0, refine=refine)
+    assert np.isfinite(sde.drift(X0)).all()
+    np.linalg.cholesky(sde.covariance(X0))
 
 
-def test_the_same_seed_gives_the_same_result_and_another_seed_another():
-    a, b, c, d = (quick_fit(good(), rng=rng) for rng in (4, 4, np.random.default_rng(4), 5))
+@ALGORITHMS
+def test_the_same_seed_gives_the_same_result_and_another_seed_another(refine):
+    a, b, c, d = (quick_fit(good(), rng=rng, refine=refine) for rng in (4, 4, np.random.default_rng(4), 5))
     for other in (b, c):
         np.testing.assert_array_equal(a.drift(X0), other.drift(X0))
         np.testing.assert_array_equal(a.covariance(X0), other.covariance(X0))
-        np.testing.assert_array_equal(a.covariance_history.validation_error, other.covariance_history.validation_error)
+        np.testing.assert_array_equal(judgement(a.covariance_history), judgement(other.covariance_history))
     assert not np.array_equal(a.drift(X0), d.drift(X0))
     assert (a.seed, c.seed) == (4, None)
 
 
-def test_a_result_without_a_seed_can_be_repeated_from_its_seed():
-    first = quick_fit(good(), rng=None)
-    np.testing.assert_array_equal(quick_fit(good(), rng=first.seed).drift(X0), first.drift(X0))
+@ALGORITHMS
+def test_a_result_without_a_seed_can_be_repeated_from_its_seed(refine):
+    first = quick_fit(good(), rng=None, refine=refine)
+    again = quick_fit(good(), rng=first.seed, refine=refine)
+    np.testing.assert_array_equal(again.drift(X0), first.drift(X0))
+    np.testing.assert_array_equal(again.covariance(X0), first.covariance(X0))
 
 
 # Units. Training divides by the data's own scale, so the unit of a column changes nothing but rounding.
@@ -503,41 +557,52 @@ def assert_same_in_other_units(x0, x1, h, unit, shift=0.0, *, rtol=1e-6, **kwarg
         np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol * np.abs(wanted).max())
     assert b.floored_share == a.floored_share
     assert b.nll(other) - np.log(unit).sum() == pytest.approx(a.nll(data), rel=rtol, abs=rtol)
-    np.testing.assert_allclose(b.drift_history.validation_error, a.drift_history.validation_error, rtol=rtol)
-    np.testing.assert_allclose(b.covariance_history.validation_error, a.covariance_history.validation_error, rtol=rtol)
+    for name in ("drift_history", "covariance_history"):
+        got, wanted = judgement(getattr(b, name)), judgement(getattr(a, name))
+        np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("structure", ["diagonal", "full"])
+@ALGORITHMS
+@pytest.mark.parametrize("structure", ["auto", "diagonal", "full"])
 @pytest.mark.parametrize("unit", [(1e-12, 1e-12), (1e12, 1e12), (1e-12, 1e12), (1e12, 1e-12)], ids=str)
-def test_columns_of_any_scale_train_as_well_as_columns_of_scale_one(unit, structure):
-    assert_same_in_other_units(*diffusion_data(), unit, structure=structure)
+def test_columns_of_any_scale_train_as_well_as_columns_of_scale_one(unit, structure, refine):
+    assert_same_in_other_units(*diffusion_data(), unit, structure=structure, refine=refine)
 
 
-def test_columns_of_three_scales_at_once():
+@pytest.mark.parametrize("link", ["identity", "square", "log"])
+def test_columns_of_any_scale_train_with_every_link(link):
+    assert_same_in_other_units(*diffusion_data(), (1e-12, 1e12), link=link)
+
+
+@ALGORITHMS
+def test_columns_of_three_scales_at_once(refine):
     x0, x1, h = diffusion_data()
     rng = np.random.default_rng(2)
     x0, x1 = np.column_stack([x0, rng.uniform(size=300)]), np.column_stack([x1, rng.uniform(size=300)])
-    assert_same_in_other_units(x0, x1, h, (1e12, 1.0, 1e-12))
+    assert_same_in_other_units(x0, x1, h, (1e12, 1.0, 1e-12), refine=refine)
 
 
-def test_a_huge_offset_of_the_inputs_costs_no_more_than_its_digits():
-    assert_same_in_other_units(*diffusion_data(), (1.0, 1.0), shift=1e6, rtol=1e-5)
+@ALGORITHMS
+def test_a_huge_offset_of_the_inputs_costs_no_more_than_its_digits(refine):
+    assert_same_in_other_units(*diffusion_data(), (1.0, 1.0), shift=1e6, rtol=1e-5, refine=refine)
 
 
-def test_inputs_and_increments_of_different_scales():
+@ALGORITHMS
+def test_inputs_and_increments_of_different_scales(refine):
     x0, x1, h = diffusion_data()
-    a = quick_fit(Transitions(x0, x1 - x0, h))
-    b = quick_fit(Transitions(x0 * [1e12, 1e-12], (x1 - x0) * [1e-9, 1e9], h))
+    a = quick_fit(Transitions(x0, x1 - x0, h), refine=refine)
+    b = quick_fit(Transitions(x0 * [1e12, 1e-12], (x1 - x0) * [1e-9, 1e9], h), refine=refine)
     y = x0 * [1e12, 1e-12]
     np.testing.assert_allclose(b.drift(y) / [1e-9, 1e9], a.drift(x0), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(b.covariance(y) / np.outer([1e-9, 1e9], [1e-9, 1e9]), a.covariance(x0), atol=1e-6)
 
 
+@ALGORITHMS
 @pytest.mark.parametrize("second", [1e-12, 1e12])
-def test_the_unit_of_time_changes_only_the_unit_of_the_functions(second):
+def test_the_unit_of_time_changes_only_the_unit_of_the_functions(second, refine):
     x0, x1, h = diffusion_data()
     data, other = from_pairs(x0, x1, h), from_pairs(x0, x1, h * second)
-    a, b = quick_fit(data), quick_fit(other)
+    a, b = quick_fit(data, refine=refine), quick_fit(other, refine=refine)
     np.testing.assert_allclose(b.drift(x0) * second, a.drift(x0), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(b.covariance(x0) * second, a.covariance(x0), rtol=1e-6, atol=1e-6)
     assert b.nll(other) == pytest.approx(a.nll(data), rel=1e-6)
@@ -567,7 +632,7 @@ def test_the_floor_holds_in_any_units(unit, correlation):
     rows, cols = np.tril_indices(3)
 
     def floored(sigma, mean):
-        return positive_definite(sigma[rows, cols][None], "full", reference_factor(mean), 0.01)
+        return positive_definite(sigma[rows, cols][None], "full", reference_factor(mean), floor_limits(0.01, 3))
 
     for sigma, needed in ((changed(mean, (1, 1), -0.5), True), (mean, False)):
         raised, below = floored(sigma * products, mean * products)

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 import itofit
 from itofit import ARFF, InputError, Transitions
+from itofit.records import AutomaticSettings
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning"),
@@ -26,6 +28,8 @@ from_blocks = Transitions.from_blocks
 equal = np.testing.assert_array_equal
 PASS = 64
 FEW = ARFF(n_features=8, ridge=1e-2, delta=0.5, min_iterations=3, max_iterations=12)
+FREE = ARFF(n_features=8, delta=0.5, min_iterations=3, max_iterations=12)
+ALGORITHMS = pytest.mark.parametrize("refine", [True, False], ids=["automatic", "algorithm 2"])
 SIZES = [1, 7, 300, (1, 62, 2, 64, 65, 3, 103)]
 
 
@@ -296,22 +300,25 @@ def test_whole_arrays_are_sliced(form, monkeypatch):
         from_blocks((*arrays[:-1], arrays[-1][1:], H), form)
 
 
-def test_groups_are_kept_and_counted_across_blocks():
+@ALGORITHMS
+def test_groups_are_kept_and_counted_across_blocks(refine):
     groups = np.repeat(np.arange(30), 10)
     for labels in (groups, groups.astype(str), np.array([f"track {label}" for label in groups], dtype=object)):
         data = from_blocks(cut(7, X0, X1, H, labels))
         assert list(whole(data).groups) == list(labels)
-        sde = quick_fit(data)
+        sde = quick_fit(data, refine=refine)
         assert sde.data.n_groups == 30
+        assert_same_model(sde, quick_fit(Transitions.from_pairs(X0, X1, H, labels), refine=refine))
     named = [dict(zip(("x0", "x1", "h", "groups"), block, strict=True)) for block in cut(7, X0, X1, H, groups)]
     equal(whole(from_blocks(named)).groups, groups)
 
 
+@ALGORITHMS
 @pytest.mark.parametrize("first", [True, False])
-def test_groups_that_some_blocks_lack_do_not_count(first):
+def test_groups_that_some_blocks_lack_do_not_count(first, refine):
     blocks = [(X0, X1, H, np.arange(300)), (X0, X1, H)]
     data = from_blocks(blocks if first else blocks[::-1])
-    assert quick_fit(data).data.n_groups is None
+    assert quick_fit(data, refine=refine).data.n_groups is None
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8, ">f8"])
@@ -378,14 +385,15 @@ def test_row_groups_of_parquet_files(tmp_path):
     equal(whole(data).groups, columns["groups"])
 
 
-def test_memory_mapped_files(tmp_path):
+@ALGORITHMS
+def test_memory_mapped_files(tmp_path, refine):
     for name, array in {"x0": X0, "x1": X1, "h": H, "path": PATH}.items():
         np.save(tmp_path / f"{name}.npy", array)
     x0, x1, h, path = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("x0", "x1", "h", "path"))
     assert isinstance(x0, np.memmap)
     data = from_blocks(lambda: iter(cut(47, x0, x1, h)))
     assert_same(data, PAIRS)
-    assert_same_model(*(quick_fit(each) for each in (data, PAIRS)))
+    assert_same_model(*(quick_fit(each, refine=refine) for each in (data, PAIRS)))
     assert_same(from_blocks(path, "trajectory", h=0.1), Transitions.from_trajectories(PATH, dt=0.1))
 
 
@@ -495,54 +503,90 @@ def assert_same_model(found, expected, tolerance=1e-8):
         (found.drift_history, expected.drift_history),
         (found.covariance_history, expected.covariance_history),
     ):
-        close(a.validation_error, b.validation_error)
+        if isinstance(expected.drift_settings, AutomaticSettings):
+            close(a.log_evidence, b.log_evidence)
+            equal(a.iteration, b.iteration)
+        else:
+            close(a.validation_error, b.validation_error)
         equal(a.acceptance, b.acceptance)
         assert (a.stopped, a.best_iteration) == (b.stopped, b.best_iteration)
     equal(found.box, expected.box)
-    for field in ("seed", "kind", "structure", "floor", "floored_share", "drift_settings", "covariance_settings"):
+    equal(found.limits[0], expected.limits[0])
+    close(np.minimum(found.limits[1], 1e9), np.minimum(expected.limits[1], 1e9))
+    for field in ("seed", "kind", "structure", "link", "floored_share", "searched_on"):
         assert getattr(found, field) == getattr(expected, field)
+    for a, b in (
+        (found.drift_settings, expected.drift_settings),
+        (found.covariance_settings, expected.covariance_settings),
+    ):
+        if isinstance(b, AutomaticSettings):
+            assert a.n_features == b.n_features
+            equal(a.groups, b.groups)
+            np.testing.assert_allclose(a.ridges, b.ridges, rtol=tolerance)
+            close(a.determined, b.determined)
+        else:
+            assert a == b
+    assert [candidate[:3] for candidate in found.candidates] == [candidate[:3] for candidate in expected.candidates]
+    close([candidate.loss for candidate in found.candidates], [candidate.loss for candidate in expected.candidates])
     assert found.data == expected.data
     seconds = r" in [\d.]+ s\b"
     assert re.sub(seconds, "", found.summary()) == re.sub(seconds, "", expected.summary())
 
 
-def fit_all_cuts(m, structure, arff, n=300):
+def fit_all_cuts(m, structure, arff, refine, n=300):
     """Models from memory and from every cut into blocks, with the same seed."""
     arrays = walk(n, m, seed=m)
-    kwargs = {"structure": structure, "drift": arff, "covariance": arff, "rng": 5}
+    kwargs = {"structure": structure, "drift": arff, "covariance": arff, "refine": refine, "rng": 5}
     expected = itofit.fit(Transitions.from_pairs(*arrays), **kwargs)
     for size in SIZES:
         yield itofit.fit(from_blocks(cut(size, *arrays)), **kwargs), expected
 
 
+@ALGORITHMS
 @pytest.mark.parametrize("structure", ["full", "diagonal"])
 @pytest.mark.parametrize(
     ("m", "form"),
     [(1, "gridded"), (2, "gridded"), (3, "gridded"), (1, "direct"), (2, "direct"), (3, "direct"), (5, "direct")],
 )
-def test_the_cut_into_blocks_does_not_show_in_what_is_learned(structure, m, form):
-    arff = ARFF(n_features=8, ridge=1e-2, delta=0.5, min_iterations=3, max_iterations=12, normal_equations=form)
-    models = list(fit_all_cuts(m, structure, arff))
+def test_the_cut_into_blocks_does_not_show_in_what_is_learned(structure, m, form, refine):
+    arff = replace(FREE if refine else FEW, normal_equations=form)
+    models = list(fit_all_cuts(m, structure, arff, refine))
     for found, expected in models:
         assert_same_model(found, expected, 1e-8)
         assert_same_model(found, models[0][0], 0)  # between cuts no bit may differ
-        assert found.drift_settings.normal_equations == form
+        assert refine or found.drift_settings.normal_equations == form
 
 
+@ALGORITHMS
 @pytest.mark.parametrize(("m", "form"), [(1, "gridded"), (2, "gridded"), (2, "direct"), (5, "direct")])
-def test_nor_does_it_where_the_search_sees_some_of_the_rows(m, form):
-    arff = ARFF(n_features=8, ridge=1e-2, delta=0.5, max_iterations=12, search_rows=100, normal_equations=form)
-    for found, expected in fit_all_cuts(m, "full", arff):
+def test_nor_does_it_where_the_search_sees_some_of_the_rows(m, form, refine):
+    arff = replace(FREE if refine else FEW, search_rows=100, normal_equations=form)
+    models = list(fit_all_cuts(m, "full", arff, refine))
+    for found, expected in models:
+        assert_same_model(found, expected, 1e-8)
+        assert_same_model(found, models[0][0], 0)
+        assert not refine or found.searched_on == "100 of them, drawn at random"
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("structure", ["auto", "full"])
+def test_nor_with_parameters_chosen_from_the_data(structure, refine):
+    for found, expected in fit_all_cuts(2, structure, ARFF(), refine):
         assert_same_model(found, expected, 1e-8)
 
 
-def test_nor_with_parameters_chosen_from_the_data():
-    for found, expected in fit_all_cuts(2, "full", ARFF()):
+def test_nor_where_transitions_are_gathered_on_a_grid(monkeypatch):
+    set_everywhere(monkeypatch, "MOST_ROWS_ALONE", 200)
+    models = list(fit_all_cuts(1, "auto", ARFF(), True))
+    for found, expected in models:
+        assert found.searched_on == "gathered on a grid of 1024 cells"
         assert_same_model(found, expected, 1e-8)
+        assert_same_model(found, models[0][0], 0)
 
 
+@ALGORITHMS
 @pytest.mark.parametrize("form", ["pairs", "increments", "underdamped", "trajectory"])
-def test_every_form_is_learned_from_as_in_memory(form):
+def test_every_form_is_learned_from_as_in_memory(form, refine):
     increments = (X1 - X0)[:, 0]
     velocity = np.cumsum(increments[:200])
     blocks, expected = {
@@ -554,16 +598,17 @@ def test_every_form_is_learned_from_as_in_memory(form):
         ),
         "trajectory": (cut(7, velocity, CLOCK), Transitions(velocity[:-1], np.diff(velocity), np.diff(CLOCK))),
     }[form]
-    models = [quick_fit(each, rng=1) for each in (from_blocks(blocks, form), expected)]
+    models = [quick_fit(each, rng=1, refine=refine) for each in (from_blocks(blocks, form), expected)]
     assert_same_model(*models)
 
 
+@ALGORITHMS
 @pytest.mark.parametrize(("search_rows", "validation_fraction"), [(20, 0.15), (30, 0.3), (40, 0.5), (20, 0.1)])
-def test_a_search_on_fewer_rows_than_there_are_blocks(search_rows, validation_fraction):
+def test_a_search_on_fewer_rows_than_there_are_blocks(search_rows, validation_fraction, refine):
     arff = ARFF(n_features=4, max_iterations=5, search_rows=search_rows, validation_fraction=validation_fraction)
     arrays = walk(3000, 1)
     data = Transitions.from_pairs(*arrays), from_blocks(cut(1000, *arrays))
-    assert_same_model(*(itofit.fit(each, drift=arff, covariance=arff, rng=0) for each in data))
+    assert_same_model(*(itofit.fit(each, drift=arff, covariance=arff, refine=refine, rng=0) for each in data))
 
 
 # Passes and memory
@@ -588,6 +633,30 @@ def test_a_fit_passes_over_the_data_a_fixed_number_of_times(monkeypatch, m, n, f
     source = Counted(cut(1000, *walk(n, m)))
     data = from_blocks(source)
     arff = ARFF(n_features=8, min_iterations=iterations, max_iterations=iterations, normal_equations=form)
+    itofit.fit(data, structure="diagonal", drift=arff, covariance=arff, refine=False, rng=0)
+    assert (source.starts, source.ends) == (1 + passes, passes)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "search_rows", "passes"),
+    [
+        (1, 2000, None, 5),
+        (1, 6000, None, 5),  # gathered on a grid
+        (2, 2000, None, 5),
+        (4, 2000, None, 5),
+        (1, 6000, 2000, 8),  # a subset, and all rows at the end
+        (2, 2000, 500, 8),
+        (2, 17_000, None, 8),
+    ],
+)
+@pytest.mark.parametrize("iterations", [2, 20])
+def test_an_automatic_fit_passes_over_the_data_a_fixed_number_of_times(
+    monkeypatch, m, n, search_rows, passes, iterations
+):
+    set_everywhere(monkeypatch, "PASS_ROWS", 4096)
+    source = Counted(cut(1000, *walk(n, m)))
+    data = from_blocks(source)
+    arff = ARFF(n_features=8, min_iterations=iterations, max_iterations=iterations, search_rows=search_rows)
     itofit.fit(data, structure="diagonal", drift=arff, covariance=arff, rng=0)
     assert (source.starts, source.ends) == (1 + passes, passes)
 
@@ -597,7 +666,7 @@ def test_a_search_on_some_of_the_rows_takes_two_passes_more():
     data = from_blocks(source)
     for arff, passes in ((ARFF(n_features=8, search_rows=100), 6), (ARFF(n_features=8, search_rows=300), 4)):
         source.ends = 0
-        itofit.fit(data, drift=arff, covariance=arff, rng=0)
+        itofit.fit(data, drift=arff, covariance=arff, refine=False, rng=0)
         assert source.ends == passes
 
 
@@ -617,11 +686,12 @@ def test_passes_stay_few_with_wide_steps_and_without_a_ridge(monkeypatch, m, par
     set_everywhere(monkeypatch, "KEPT_ROWS", 100)
     source = Counted(cut(1000, *walk(2000, m)))
     arff = ARFF(**{"n_features": 16, "max_iterations": 20, "normal_equations": "gridded", **parameters})
-    itofit.fit(from_blocks(source), structure="diagonal", drift=arff, covariance=arff, rng=0)
+    itofit.fit(from_blocks(source), structure="diagonal", drift=arff, covariance=arff, refine=False, rng=0)
     assert source.ends == passes
 
 
-def test_values_that_change_between_passes_are_an_error():
+@ALGORITHMS
+def test_values_that_change_between_passes_are_an_error(refine):
     noise = np.random.default_rng(0)
 
     def blocks():
@@ -629,7 +699,7 @@ def test_values_that_change_between_passes_are_an_error():
             yield x0, x1 + 1e-6 * noise.normal(size=x1.shape), h
 
     with pytest.raises(InputError, match="block 0 of the source has other values than in an earlier pass"):
-        quick_fit(from_blocks(blocks))
+        quick_fit(from_blocks(blocks), refine=refine)
 
 
 def test_each_block_a_trajectory_of_its_own():
@@ -687,16 +757,19 @@ def test_likelihood_is_one_pass():
     assert source.ends == 1
 
 
-@pytest.mark.parametrize(("m", "form"), [(2, "gridded"), (2, "direct")])
-def test_memory_of_a_fit_does_not_depend_on_the_number_of_blocks(monkeypatch, m, form):
+@ALGORITHMS
+@pytest.mark.parametrize(("m", "form"), [(1, "gridded"), (2, "gridded"), (2, "direct")])
+def test_memory_of_a_fit_does_not_depend_on_the_number_of_blocks(monkeypatch, m, form, refine):
     set_everywhere(monkeypatch, "PASS_ROWS", 512)
     set_everywhere(monkeypatch, "KEPT_ROWS", 500)
+    set_everywhere(monkeypatch, "MOST_ROWS", 500)
+    set_everywhere(monkeypatch, "MOST_ROWS_ALONE", 500)
     arff = ARFF(n_features=8, max_iterations=3, search_rows=None if form == "gridded" else 500, normal_equations=form)
 
     def peak(n_blocks):
         data = from_blocks(lambda: (walk(500, m, seed=i) for i in range(n_blocks)))
         tracemalloc.start()
-        sde = itofit.fit(data, drift=arff, covariance=arff, rng=0)
+        sde = itofit.fit(data, drift=arff, covariance=arff, refine=refine, rng=0)
         sde.nll(data)
         used = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -839,6 +912,7 @@ CHANGES = {
 
 USES = {
     "fit": quick_fit,
+    "fit by algorithm 2": lambda data: quick_fit(data, refine=False),
     "nll": lambda data: [quick_fit(PAIRS).nll(data) for _ in range(2)],
     "blocks": lambda data: [list(data.blocks()) for _ in range(2)],
 }
@@ -862,8 +936,9 @@ def test_blocks_without_transitions_count_in_the_number_of_a_block():
         len(from_blocks([*pieces[:3], Transitions(A, B, 0.1, kind="general")], "trajectory", h=0.1))
 
 
+@ALGORITHMS
 @pytest.mark.parametrize("at", [0, 1, 5])
-def test_an_exception_of_the_source_comes_through_unchanged(at):
+def test_an_exception_of_the_source_comes_through_unchanged(at, refine):
     error = LookupError("the source's own")
 
     def source():
@@ -873,12 +948,13 @@ def test_an_exception_of_the_source_comes_through_unchanged(at):
             yield block
 
     with pytest.raises(LookupError, match="own") as caught:
-        quick_fit(from_blocks(source))
+        quick_fit(from_blocks(source), refine=refine)
     assert caught.value is error
     assert caught.value.__cause__ is None
 
 
-def test_a_failure_in_a_later_pass_comes_through_and_leaves_the_data_usable():
+@ALGORITHMS
+def test_a_failure_in_a_later_pass_comes_through_and_leaves_the_data_usable(refine):
     class Flaky(Counted):
         def __iter__(self):
             for block in super().__iter__():
@@ -888,7 +964,7 @@ def test_a_failure_in_a_later_pass_comes_through_and_leaves_the_data_usable():
 
     data = from_blocks(Flaky(BLOCKS))
     with pytest.raises(OSError, match="network down"):
-        quick_fit(data)
+        quick_fit(data, refine=refine)
     assert_same(data, PAIRS)
 
 
@@ -915,22 +991,24 @@ def test_too_few_transitions_are_refused(n):
         itofit.fit(from_blocks(cut(4, X0[:n], X1[:n], H[:n])))
 
 
-def test_a_column_that_is_constant_in_all_blocks_is_refused_and_one_in_some_is_not():
+@ALGORITHMS
+def test_a_column_that_is_constant_in_all_blocks_is_refused_and_one_in_some_is_not(refine):
     x0 = X0.copy()
     x0[:150, 0] = 0.5
-    quick_fit(from_blocks(cut(50, x0, X1, H)))
+    quick_fit(from_blocks(cut(50, x0, X1, H)), refine=refine)
     x0[:, 0] = 0.5
     with pytest.raises(InputError, match="inputs column 0 is constant"):
-        itofit.fit(from_blocks(cut(50, x0, X1, H)))
+        itofit.fit(from_blocks(cut(50, x0, X1, H)), refine=refine)
 
 
 # Likelihood
 
 
+@ALGORITHMS
 @pytest.mark.parametrize("structure", ["full", "diagonal"])
 @pytest.mark.parametrize("size", SIZES)
-def test_likelihood_is_that_of_the_data_in_memory(structure, size):
-    sde = quick_fit(PAIRS, structure=structure)
+def test_likelihood_is_that_of_the_data_in_memory(structure, size, refine):
+    sde = quick_fit(PAIRS, structure=structure, refine=refine)
     data = from_blocks(cut(size, X0, X1, H))
     np.testing.assert_allclose(sde.nll(data), sde.nll(PAIRS), rtol=1e-13)
     pointwise = sde.nll(data, pointwise=True)

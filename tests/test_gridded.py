@@ -672,11 +672,15 @@ def transitions(seed, n, D):
     return Transitions.from_pairs(x0, x1, h=0.01)
 
 
+ALGORITHMS = pytest.mark.parametrize("refine", [True, False], ids=["automatic", "algorithm 2"])
+
+
+@ALGORITHMS
 @pytest.mark.parametrize("learn", ["drift", "covariance"])
-def test_a_ridge_that_moments_cannot_serve_is_refused(learn):
+def test_a_ridge_that_moments_cannot_serve_is_refused(learn, refine):
     impossible = ARFF(normal_equations="gridded", ridge=1e-9)
     with pytest.raises(InputError, match="'gridded' needs a ridge of at least 1e-08, got 1e-09"):
-        itofit.fit(transitions(0, 100, 1), **{learn: impossible}, rng=0)
+        itofit.fit(transitions(0, 100, 1), **{learn: impossible}, refine=refine, rng=0)
 
 
 def test_many_outputs_make_moments_dear():
@@ -684,27 +688,30 @@ def test_many_outputs_make_moments_dear():
     assert cheaper_form(4000, 64, 3, 55, RIDGE) == "direct"
 
 
+@ALGORITHMS
 @pytest.mark.parametrize("learn", ["drift", "covariance"])
-def test_more_than_three_inputs_are_refused_before_any_work(learn):
+def test_more_than_three_inputs_are_refused_before_any_work(learn, refine):
     message = r"normal_equations='gridded' serves up to 3 inputs, the data have 4; use 'direct' or None"
     impossible = ARFF(normal_equations="gridded")
     with pytest.raises(InputError, match=message):
         impossible.resolve(1000, 4)
     at_once = ARFF(n_features=4, max_iterations=0)  # would warn: refusal comes before any training
+    settings = {"drift": at_once, "covariance": at_once, learn: impossible}
     with pytest.raises(InputError, match=message):
-        itofit.fit(transitions(0, 100, 4), **{"drift": at_once, "covariance": at_once, learn: impossible}, rng=0)
+        itofit.fit(transitions(0, 100, 4), **settings, refine=refine, rng=0)
 
 
 @pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning")
+@ALGORITHMS
 @pytest.mark.parametrize("D", [1, 2, 3])
 @pytest.mark.parametrize("delta", [0.3, 5.0])
-def test_both_forms_learn_the_same_functions(D, delta):
+def test_both_forms_learn_the_same_functions(D, delta, refine):
     data, x = transitions(1, 600, D), np.random.default_rng(2).uniform(-2, 2, (300, D))
     values = []
     for form in ("direct", "gridded"):
         arff = ARFF(n_features=20, delta=delta / D, max_iterations=8, normal_equations=form)
-        sde = itofit.fit(data, drift=arff, covariance=arff, rng=3)
-        assert sde.drift_settings.normal_equations == form
+        sde = itofit.fit(data, drift=arff, covariance=arff, refine=refine, rng=3)
+        assert refine or sde.drift_settings.normal_equations == form
         values.append((sde.drift(x), sde.covariance(x), sde.drift_history.acceptance))
     assert np.ptp(values[0][0]) > 1
     for direct, grid in zip(*values, strict=True):
@@ -716,19 +723,21 @@ def test_both_forms_learn_the_same_functions(D, delta):
 def test_frequencies_that_grow_too_large_start_a_direct_training(D):
     data, x = transitions(1, 600, D), np.random.default_rng(2).uniform(-2, 2, (300, D))
     wide = ARFF(n_features=20, delta=1e3, max_iterations=8)
-    sde = itofit.fit(data, drift=replace(wide, normal_equations="gridded"), covariance=ARFF(n_features=8), rng=3)
+    wide, narrow = replace(wide, normal_equations="gridded"), ARFF(n_features=8)
+    sde = itofit.fit(data, drift=wide, covariance=narrow, refine=False, rng=3)
     assert sde.drift_settings.normal_equations == "direct"
     assert sde.drift_history.n_iterations == 8
     assert np.isfinite(sde.drift(x)).all()
 
 
 @pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning")
-def test_both_forms_learn_the_same_functions_from_a_part_of_the_rows():
+@ALGORITHMS
+def test_both_forms_learn_the_same_functions_from_a_part_of_the_rows(refine):
     data, x = transitions(4, 3000, 2), np.random.default_rng(5).uniform(-2, 2, (300, 2))
     values = []
     for form in ("direct", "gridded"):
         arff = ARFF(n_features=16, max_iterations=8, search_rows=700, normal_equations=form)
-        values.append(itofit.fit(data, drift=arff, covariance=arff, rng=6).drift(x))
+        values.append(itofit.fit(data, drift=arff, covariance=arff, refine=refine, rng=6).drift(x))
     np.testing.assert_allclose(values[1], values[0], rtol=0, atol=1e-6 * np.abs(values[0]).max())
 
 

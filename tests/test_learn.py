@@ -8,6 +8,9 @@ import itofit
 from itofit import ARFF, Transitions
 
 FEW = ARFF(n_features=8, ridge=1e-2, delta=0.5, min_iterations=3, max_iterations=12)
+FREE = ARFF(n_features=8, delta=0.5, min_iterations=3, max_iterations=12)
+"""The same with the ridges that the data choose."""
+ALGORITHMS = pytest.mark.parametrize("refine", [True, False], ids=["automatic", "algorithm 2"])
 pytestmark = pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning")
 
 
@@ -31,7 +34,7 @@ def ornstein_uhlenbeck(n, rng, theta=2.0, sigma=0.5, h=0.01):
 @pytest.mark.parametrize("m", [1, 2])
 def test_algorithm_2_equals_the_loops_with_the_same_random_numbers(structure, m):
     data = walk(m=m)
-    sde = itofit.fit(data, structure=structure, drift=FEW, covariance=FEW, rng=3)
+    sde = itofit.fit(data, structure=structure, drift=FEW, covariance=FEW, refine=False, rng=3)
     drift, entries = reference.algorithm_2(
         np.random.default_rng(3),
         data.inputs,
@@ -52,22 +55,45 @@ def test_algorithm_2_equals_the_loops_with_the_same_random_numbers(structure, m)
     np.testing.assert_allclose(sde.covariance_series(data.inputs), entries(data.inputs), rtol=1e-10, atol=1e-10)
 
 
-def test_raw_covariance_is_symmetric_and_diagonal_where_asked():
+def test_algorithm_2_learns_all_of_the_covariance_unless_told_otherwise():
     data = walk()
-    full = itofit.fit(data, drift=FEW, covariance=FEW, rng=0).covariance(data.inputs, raw=True)
-    np.testing.assert_array_equal(full, full.swapaxes(1, 2))
-    assert (full[:, 0, 1] != 0).all()
-    diagonal = itofit.fit(data, structure="diagonal", drift=FEW, covariance=FEW, rng=0).covariance(data.inputs)
-    assert (diagonal[:, 0, 1] == 0).all()
+    sde, full = (
+        itofit.fit(data, drift=FEW, covariance=FEW, refine=False, rng=3, **how) for how in ({}, {"structure": "full"})
+    )
+    assert (sde.structure, sde.link, sde.floor) == ("full", "identity", 1e-3)
+    np.testing.assert_array_equal(sde.covariance(data.inputs), full.covariance(data.inputs))
 
 
-@pytest.mark.parametrize("structure", ["diagonal", "full"])
-def test_shifting_and_scaling_the_inputs_changes_the_functions_accordingly(structure):
+@pytest.mark.filterwarnings("ignore::itofit.DataWarning")
+@ALGORITHMS
+def test_raw_covariance_is_symmetric_and_diagonal_where_asked(refine):
+    data = walk()
+
+    def raw(structure, link):
+        sde = itofit.fit(
+            data, structure=structure, link=link, drift=FEW, covariance=FEW, floor=0.9, refine=refine, rng=0
+        )
+        assert sde.floored(data.inputs).any()  # so that raw values differ from the others
+        return sde.covariance(data.inputs, raw=True)
+
+    for link in ("identity", "square", "log") if refine else ("identity",):
+        full, diagonal = raw("full", link), raw("diagonal", link)
+        np.testing.assert_array_equal(full, full.swapaxes(1, 2))
+        assert (full[:, 0, 1] != 0).all()
+        assert (diagonal[:, 0, 1] == 0).all()
+
+
+@ALGORITHMS
+@pytest.mark.parametrize("structure", ["auto", "diagonal", "full"])
+def test_shifting_and_scaling_the_inputs_changes_the_functions_accordingly(structure, refine):
     data = walk()
     shift, scale = np.array([3.0, -70.0]), np.array([0.01, 40.0])
     moved = Transitions(data.inputs * scale + shift, data.increments, data.h)
-    here = itofit.fit(data, structure=structure, drift=FEW, covariance=FEW, rng=1)
-    there = itofit.fit(moved, structure=structure, drift=FEW, covariance=FEW, rng=1)
+    arff = FREE if refine else FEW
+    here, there = (
+        itofit.fit(each, structure=structure, drift=arff, covariance=arff, refine=refine, rng=1)
+        for each in (data, moved)
+    )
     x = data.inputs[:20]
     np.testing.assert_allclose(there.drift(x * scale + shift), here.drift(x), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(there.covariance(x * scale + shift), here.covariance(x), rtol=1e-7, atol=1e-9)
@@ -76,49 +102,74 @@ def test_shifting_and_scaling_the_inputs_changes_the_functions_accordingly(struc
     )
 
 
-def test_scaling_and_drifting_the_increments_changes_the_functions_accordingly():
+@ALGORITHMS
+def test_scaling_and_drifting_the_increments_changes_the_functions_accordingly(refine):
     data = walk()
     scale, wind = np.array([1e-3, 200.0]), np.array([5.0, -7.0])
     blown = Transitions(data.inputs, data.increments * scale + wind * data.h[:, None], data.h)
-    here = itofit.fit(data, drift=FEW, covariance=FEW, rng=1)
-    there = itofit.fit(blown, drift=FEW, covariance=FEW, rng=1)
+    arff = FREE if refine else FEW
+    here, there = (itofit.fit(each, drift=arff, covariance=arff, refine=refine, rng=1) for each in (data, blown))
     x = data.inputs[:20]
     np.testing.assert_allclose(there.drift(x), here.drift(x) * scale + wind, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(there.covariance(x), here.covariance(x) * np.outer(scale, scale), rtol=1e-6, atol=1e-12)
 
 
-def test_slower_time_changes_the_functions_accordingly():
+@ALGORITHMS
+def test_slower_time_changes_the_functions_accordingly(refine):
     data = walk()
     slow = Transitions(data.inputs, data.increments, 100 * data.h)
-    here, there = (itofit.fit(each, drift=FEW, covariance=FEW, rng=1) for each in (data, slow))
+    arff = FREE if refine else FEW
+    here, there = (itofit.fit(each, drift=arff, covariance=arff, refine=refine, rng=1) for each in (data, slow))
     np.testing.assert_allclose(100 * there.drift(data.inputs), here.drift(data.inputs), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(100 * there.covariance(data.inputs), here.covariance(data.inputs), rtol=1e-7)
 
 
-def test_same_seed_same_result_and_another_seed_another():
+def test_units_change_nothing_but_units_with_nothing_set():
+    data = walk(n=400)
+    scale, wind, slower = np.array([1e-3, 200.0]), np.array([1e-5, -7.0]), 100.0
+    other = Transitions(
+        3.0 + 40 * data.inputs, data.increments * scale + wind * data.h[:, None] * slower, slower * data.h
+    )
+    here, there = (itofit.fit(each, rng=1) for each in (data, other))
+    assert (here.structure, here.link) == (there.structure, there.link)
+    x = data.inputs
+    expected = here.drift(x) * scale / slower + wind
+    np.testing.assert_allclose(there.drift(3.0 + 40 * x), expected, rtol=1e-7, atol=1e-9)
+    expected = here.covariance(x) * np.outer(scale, scale) / slower
+    np.testing.assert_allclose(there.covariance(3.0 + 40 * x), expected, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::itofit.DataWarning")
+@ALGORITHMS
+@pytest.mark.parametrize("arff", [FEW, None], ids=["few", "nothing set"])
+def test_same_seed_same_result_and_another_seed_another(arff, refine):
     data = walk()
     x = data.inputs
-    first, again, other = (itofit.fit(data, drift=FEW, covariance=FEW, rng=seed) for seed in (5, 5, 6))
+    first, again, other = (itofit.fit(data, drift=arff, covariance=arff, refine=refine, rng=seed) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first.drift(x), again.drift(x))
     np.testing.assert_array_equal(first.covariance(x), again.covariance(x))
     assert (first.drift(x) != other.drift(x)).any()
 
 
 @pytest.mark.filterwarnings("ignore::itofit.DataWarning")  # the seed that was drawn may be an unlucky one
-def test_a_fit_without_a_seed_can_be_repeated_from_the_one_it_drew():
+@ALGORITHMS
+def test_a_fit_without_a_seed_can_be_repeated_from_the_one_it_drew(refine):
     data = walk()
-    first = itofit.fit(data, drift=FEW, covariance=FEW)
-    again = itofit.fit(data, drift=FEW, covariance=FEW, rng=first.seed)
+    settings = {"drift": FEW, "covariance": FEW, "refine": refine}
+    first = itofit.fit(data, **settings)
+    again = itofit.fit(data, **settings, rng=first.seed)
     np.testing.assert_array_equal(first.drift(data.inputs), again.drift(data.inputs))
-    assert itofit.fit(data, drift=FEW, covariance=FEW, rng=np.random.default_rng(1)).seed is None
+    assert itofit.fit(data, **settings, rng=np.random.default_rng(1)).seed is None
 
 
-def test_drift_error_falls_like_one_over_the_root_of_n():
+def test_drift_error_of_algorithm_2_falls_like_one_over_the_root_of_n():
     x = np.linspace(-0.9, 0.9, 50)
     truth = -(1 - np.exp(-2.0 * 0.01)) / 0.01 * x  # the mean of one exact step
     settings = ARFF(n_features=16, ridge=1e-4, min_iterations=10, max_iterations=30)
 
     def error(n, seed):
-        sde = itofit.fit(ornstein_uhlenbeck(n, np.random.default_rng(seed)), drift=settings, covariance=FEW, rng=seed)
+        data = ornstein_uhlenbeck(n, np.random.default_rng(seed))
+        sde = itofit.fit(data, drift=settings, covariance=FEW, refine=False, rng=seed)
         return np.sqrt(np.mean((sde.drift(x)[:, 0] - truth) ** 2))
 
     sizes = [1000, 10_000, 100_000]
@@ -128,8 +179,9 @@ def test_drift_error_falls_like_one_over_the_root_of_n():
     assert -0.75 < slope < -0.25
 
 
-def test_covariance_of_an_ornstein_uhlenbeck_process_is_found():
-    sde = itofit.fit(ornstein_uhlenbeck(20_000, np.random.default_rng(0)), rng=0)
+@ALGORITHMS
+def test_covariance_of_an_ornstein_uhlenbeck_process_is_found(refine):
+    sde = itofit.fit(ornstein_uhlenbeck(20_000, np.random.default_rng(0)), refine=refine, rng=0)
     sigma = sde.covariance(np.linspace(-0.9, 0.9, 20))[:, 0, 0]
     np.testing.assert_allclose(sigma, 0.25 * (1 - np.exp(-0.04)) / 0.04, rtol=0.1)
 
@@ -137,8 +189,8 @@ def test_covariance_of_an_ornstein_uhlenbeck_process_is_found():
 def test_search_on_a_subset_ends_with_a_solve_on_all_rows():
     data = ornstein_uhlenbeck(30_000, np.random.default_rng(0))
     subset = ARFF(n_features=16, ridge=1e-4, min_iterations=10, max_iterations=20, search_rows=1000)
-    sde = itofit.fit(data, drift=subset, covariance=FEW, rng=0)
-    alone = itofit.fit(data[:1000], drift=subset, covariance=FEW, rng=0)
+    sde = itofit.fit(data, drift=subset, covariance=FEW, refine=False, rng=0)
+    alone = itofit.fit(data[:1000], drift=subset, covariance=FEW, refine=False, rng=0)
     x = np.linspace(-0.9, 0.9, 50)
 
     def error(model):
@@ -154,11 +206,29 @@ def test_search_on_a_subset_ends_with_a_solve_on_all_rows():
     assert np.sqrt(np.mean((values - expected) ** 2)) < 0.03 * np.sqrt(np.mean(expected**2))
 
 
-def test_off_diagonal_targets_without_correlation_do_not_drown_the_others():
+@pytest.mark.parametrize("m", [1, 2])
+def test_amplitudes_of_an_automatic_fit_come_from_all_rows(m):
+    rng = np.random.default_rng(0)
+    x0 = rng.uniform(-1, 1, (30_000, m))
+    data = Transitions.from_pairs(x0, x0 - 0.02 * x0 + 0.05 * rng.normal(size=x0.shape), 0.01)
+    subset = ARFF(search_rows=1000)
+    sde, alone = (itofit.fit(each, drift=subset, covariance=subset, rng=0) for each in (data, data[:1000]))
+    assert sde.searched_on == "1000 of them, drawn at random"
+    assert alone.searched_on == "all of them"
+    x = rng.uniform(-0.9, 0.9, (50, m))
+
+    def error(model):
+        return np.sqrt(np.mean((model.drift(x) + 2 * x) ** 2))
+
+    assert error(sde) < 0.6 * error(alone)
+
+
+@ALGORITHMS
+def test_off_diagonal_targets_without_correlation_do_not_drown_the_others(refine):
     rng = np.random.default_rng(0)
     x0 = rng.uniform(-1, 1, (4000, 2))
     data = Transitions.from_pairs(x0, x0 - 0.1 * x0 + rng.normal(size=(4000, 2)) * 0.1 * (1 + 0.5 * x0), 0.1)
-    sde = itofit.fit(data, rng=0)
+    sde = itofit.fit(data, structure="full", refine=refine, rng=0)
     x = rng.uniform(-0.8, 0.8, (200, 2))
     found, true = sde.covariance(x), 0.1 * (1 + 0.5 * x) ** 2
     assert np.sqrt(np.mean((found[:, [0, 1], [0, 1]] - true) ** 2)) < 0.02
@@ -167,38 +237,67 @@ def test_off_diagonal_targets_without_correlation_do_not_drown_the_others():
 
 def test_reaching_the_last_iteration_warns_and_is_recorded():
     with pytest.warns(itofit.ConvergenceWarning, match="covariance ended at max_iterations = 3"):
-        sde = itofit.fit(walk(), drift=FEW, covariance=ARFF(n_features=8, max_iterations=3), rng=0)
+        sde = itofit.fit(walk(), drift=FEW, covariance=ARFF(n_features=8, max_iterations=3), refine=False, rng=0)
     assert sde.covariance_history.stopped == "max_iterations"
 
 
-def test_general_inputs_may_differ_in_number_from_the_increments():
+def waves(n=4000):
+    """Transitions with a drift and a noise of several waves, which no start has."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, n)
+    h, sigma = 0.1, 1 + 0.6 * np.sin(20 * x)
+    return Transitions(x, h * 10 * np.sin(25 * x) + np.sqrt(h) * sigma * rng.normal(size=n), h)
+
+
+@pytest.mark.parametrize("name", ["drift", "covariance"])
+def test_an_automatic_search_that_reaches_its_last_iteration_warns_and_is_recorded(name):
+    with pytest.warns(itofit.ConvergenceWarning, match=f"{name} ended at max_iterations = 1"):
+        sde = itofit.fit(waves(), **{name: ARFF(max_iterations=1)}, rng=0)
+    assert getattr(sde, f"{name}_history").stopped == "max_iterations"
+    assert getattr(sde, f"{name}_history").n_iterations == 1
+
+
+@ALGORITHMS
+def test_general_inputs_may_differ_in_number_from_the_increments(refine):
     rng = np.random.default_rng(0)
     position = rng.uniform(0, 1, 500)
     data = Transitions(
         position, np.stack([np.sin(6 * position), position], axis=1) + 0.1 * rng.normal(size=(500, 2)), 1.0
     )
-    sde = itofit.fit(data, drift=FEW, covariance=FEW, rng=0)
+    sde = itofit.fit(data, drift=FEW, covariance=FEW, refine=refine, rng=0)
     assert (sde.n_inputs, sde.n_outputs, sde.kind) == (1, 2, "general")
     assert sde.covariance(position).shape == (500, 2, 2)
 
 
 @pytest.mark.filterwarnings("ignore::itofit.DataWarning")
-@pytest.mark.parametrize("floor", [1e-6, 1e-3, 0.9])
-def test_noise_confined_to_a_plane_is_still_positive_definite(floor):
+@ALGORITHMS
+@pytest.mark.parametrize("floor", [None, 1e-6, 1e-3, 0.9])
+def test_noise_confined_to_a_plane_is_still_positive_definite(floor, refine):
     rng = np.random.default_rng(0)
     x0 = rng.uniform(0.2, 0.4, (400, 2))
     move = 0.01 * rng.normal(size=(400, 2))
     x0, move = (np.hstack([a, c - a.sum(axis=1, keepdims=True)]) for a, c in ((x0, 1.0), (move, 0.0)))
-    sde = itofit.fit(Transitions(x0, move, 0.1), drift=FEW, covariance=FEW, floor=floor, rng=0)
+    sde = itofit.fit(Transitions(x0, move, 0.1), drift=FEW, covariance=FEW, floor=floor, refine=refine, rng=0)
     np.linalg.cholesky(sde.covariance(x0))
     assert np.isfinite(sde.nll(Transitions(x0, move, 0.1)))
 
 
-def test_a_clock_among_the_variables_is_named():
+@pytest.mark.filterwarnings("ignore::itofit.DataWarning")
+@ALGORITHMS
+@pytest.mark.parametrize("floor", [1e-6, 1e-3, 0.5])
+def test_the_floor_that_was_asked_for_holds(floor, refine):
+    data = walk(n=400, m=1)
+    sde = itofit.fit(data, drift=FEW, covariance=FEW, floor=floor, refine=refine, rng=0)
+    assert sde.floor == floor
+    assert sde.covariance(np.linspace(-30, 30, 1000)).min() >= floor * sde.floor_factor.item() ** 2
+
+
+@ALGORITHMS
+def test_a_clock_among_the_variables_is_named(refine):
     x = np.cumsum(0.1 * np.random.default_rng(0).normal(size=500))
     track = np.column_stack([x, 0.01 * np.arange(500)])
     with pytest.raises(itofit.InputError, match=r"increments column 1 moves at a constant rate \(1\)"):
-        itofit.fit(Transitions.from_trajectories(track, dt=0.01))
+        itofit.fit(Transitions.from_trajectories(track, dt=0.01), refine=refine)
 
 
 @pytest.mark.filterwarnings("ignore:the (drift that was learned|learned covariance):itofit.DataWarning")
@@ -208,15 +307,25 @@ def test_steps_much_shorter_than_the_rest_are_a_warning():
     h[:4] = 1e-7
     uneven = Transitions(data.inputs, data.increments, h)
     with pytest.warns(itofit.DataWarning, match="time steps are very uneven"):
-        itofit.fit(uneven, drift=FEW, covariance=FEW, rng=0)
+        itofit.fit(uneven, drift=FEW, covariance=FEW, refine=False, rng=0)
 
 
-def test_memory_of_a_fit_is_a_few_times_the_data():
+def test_steps_much_shorter_than_the_rest_do_not_disturb_the_default():
+    data = walk(n=400)
+    h, increments = data.h.copy(), data.increments.copy()
+    h[:4], increments[:4] = 1e-7, 0.5 * np.sqrt(1e-7) * np.random.default_rng(1).normal(size=(4, 2))
+    sde, without = (itofit.fit(each, rng=0) for each in (Transitions(data.inputs, increments, h), data[4:]))
+    x = data.inputs
+    assert np.sqrt(np.mean((sde.drift(x) - without.drift(x)) ** 2)) < 0.1 * np.sqrt(np.mean(without.drift(x) ** 2))
+
+
+@ALGORITHMS
+def test_memory_of_a_fit_is_a_few_times_the_data(refine):
     def peak(n):
         data = walk(n=n, m=3)
         settings = ARFF(n_features=16, min_iterations=1, max_iterations=3, search_rows=2000)
         tracemalloc.start()
-        itofit.fit(data, drift=settings, covariance=settings, rng=0)
+        itofit.fit(data, drift=settings, covariance=settings, refine=refine, rng=0)
         used = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return used
@@ -230,20 +339,29 @@ def test_a_drift_without_any_dependence_is_a_warning():
     noise = np.random.default_rng(1).normal(size=400)
     data = Transitions(x0, noise, 0.1)
     with pytest.warns(itofit.DataWarning, match="the drift that was learned is a constant"):
-        sde = itofit.fit(data, drift=ARFF(n_features=8, max_iterations=0), covariance=FEW, rng=0)
+        sde = itofit.fit(data, drift=ARFF(n_features=8, max_iterations=0), covariance=FEW, refine=False, rng=0)
     assert np.ptp(sde.drift(x0)) == 0
+
+
+def test_pure_noise_is_a_constant_drift_and_covariance_and_no_warning():
+    x0 = np.random.default_rng(0).uniform(-1, 1, 400)
+    sde = itofit.fit(Transitions(x0, np.random.default_rng(1).normal(size=400), 0.1), rng=0)
+    assert np.ptp(sde.drift(x0)) < 1e-6 * np.abs(sde.drift(x0)).max()
+    assert np.ptp(sde.covariance(x0)) < 1e-6 * sde.covariance(x0).max()
+    assert "f0 on nothing" in sde.summary()
 
 
 def test_a_covariance_that_is_mostly_floor_is_a_warning():
     data = walk(n=400, m=1)
     with pytest.warns(itofit.DataWarning, match="needed its floor at 100% of the data"):
-        itofit.fit(data, drift=FEW, covariance=ARFF(n_features=8, ridge=1e6, max_iterations=0), rng=0)
+        itofit.fit(data, drift=FEW, covariance=ARFF(n_features=8, ridge=1e6, max_iterations=0), refine=False, rng=0)
 
 
-def test_variances_of_uncorrelated_noise_are_found_with_the_full_structure():
+@ALGORITHMS
+def test_variances_of_uncorrelated_noise_are_found_with_the_full_structure(refine):
     rng = np.random.default_rng(0)
     x0 = rng.uniform(-2, 2, (5000, 2))
     sigma = 0.5 + 0.25 * np.cos(2 * x0)
     data = Transitions.from_pairs(x0, x0 - 0.05 * x0 + np.sqrt(0.05) * sigma * rng.normal(size=x0.shape), 0.05)
-    found = itofit.fit(data, structure="full", rng=0).covariance(x0)[:, [0, 1], [0, 1]]
+    found = itofit.fit(data, structure="full", refine=refine, rng=0).covariance(x0)[:, [0, 1], [0, 1]]
     assert np.sqrt(np.mean((found - sigma**2) ** 2)) < 0.5 * (sigma**2).std()

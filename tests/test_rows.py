@@ -156,14 +156,15 @@ def test_scaled_points_are_within_the_box_however_far_from_zero_they_were(size, 
 
 
 @pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning", "ignore::itofit.DataWarning")
-def test_blocks_of_data_far_from_zero_are_the_data_in_memory():
+@pytest.mark.parametrize("refine", [True, False], ids=["automatic", "algorithm 2"])
+def test_blocks_of_data_far_from_zero_are_the_data_in_memory(refine):
     rng = np.random.default_rng(10)
     x0 = 1e9 + rng.random((2000, 1))
     x1 = x0 + rng.normal(size=(2000, 1))
     quick = ARFF(n_features=8, max_iterations=3, normal_equations="gridded")
-    whole = fit(Transitions.from_pairs(x0, x1, h=0.1), drift=quick, covariance=quick, rng=0)
+    whole = fit(Transitions.from_pairs(x0, x1, h=0.1), drift=quick, covariance=quick, refine=refine, rng=0)
     blocks = [(x0[:700], x1[:700]), (x0[700:], x1[700:])]
-    cut = fit(Transitions.from_blocks(blocks, h=0.1), drift=quick, covariance=quick, rng=0)
+    cut = fit(Transitions.from_blocks(blocks, h=0.1), drift=quick, covariance=quick, refine=refine, rng=0)
     np.testing.assert_allclose(cut.drift(x0[:50]), whole.drift(x0[:50]), rtol=0, atol=1e-9)
 
 

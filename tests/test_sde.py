@@ -6,10 +6,14 @@ from itofit import ARFF, ExtrapolationWarning, FourierSeries, InputError, Transi
 from itofit.sde import LearnedSDE
 
 FEW = ARFF(n_features=8, ridge=1e-2, delta=0.5, min_iterations=3, max_iterations=12)
+ALGORITHMS = pytest.mark.parametrize("refine", [True, False], ids=["automatic", "algorithm 2"])
 pytestmark = pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning")
 
 
-def fitted(kind="diffusion", d=2, seed=0, structure="full"):
+LINKS = [("identity", False), ("identity", True), ("square", True), ("log", True)]
+
+
+def fitted(kind="diffusion", d=2, seed=0, structure="full", refine=True, **how):
     rng = np.random.default_rng(seed)
     a, b = rng.uniform(-1, 1, (400, d)), rng.uniform(-1, 1, (400, d))
     if kind == "underdamped":
@@ -17,7 +21,8 @@ def fitted(kind="diffusion", d=2, seed=0, structure="full"):
         data = Transitions.from_underdamped(a, b, a + 0.1 * b, v1, 0.1)
     else:
         data = Transitions.from_pairs(a, 0.9 * a + 0.2 * rng.normal(size=(400, d)), 0.1)
-    return itofit.fit(data, structure=structure, drift=FEW, covariance=FEW, rng=seed), data
+    sde = itofit.fit(data, structure=structure, drift=FEW, covariance=FEW, refine=refine, rng=seed, **how)
+    return sde, data
 
 
 def with_functions(sde, drift, covariance, box, **changes):
@@ -39,7 +44,7 @@ def line(slope, value=0.0, epsilon=1e-3):
 
 
 def ornstein_uhlenbeck(theta=1.5, sigma=0.7, box=((-50.0,), (50.0,))):
-    return with_functions(fitted(d=1)[0], line(-theta), line(0.0, sigma**2), box)
+    return with_functions(fitted(d=1, refine=False)[0], line(-theta), line(0.0, sigma**2), box)
 
 
 def growth_without_noise():
@@ -48,8 +53,10 @@ def growth_without_noise():
     return with_functions(ornstein_uhlenbeck(), line(1.0), line(0.0, 1e-12), ((-1.0,), (2.0,)), floor_factor=tiny)
 
 
-def test_shapes_of_everything():
-    sde, data = fitted()
+@ALGORITHMS
+@pytest.mark.parametrize("structure", ["auto", "diagonal", "full"])
+def test_shapes_of_everything(structure, refine):
+    sde, data = fitted(structure=structure, refine=refine)
     x = data.inputs[:7]
     assert sde.drift(x).shape == (7, 2)
     assert sde.drift_jacobian(x).shape == (7, 2, 2)
@@ -58,21 +65,24 @@ def test_shapes_of_everything():
     assert sde.nll(data) == pytest.approx(sde.nll(data, pointwise=True).mean())
 
 
-def test_one_input_may_be_a_vector():
-    sde, _ = fitted(d=1)
+@ALGORITHMS
+def test_one_input_may_be_a_vector(refine):
+    sde, _ = fitted(d=1, refine=refine)
     x = np.linspace(-1, 1, 5)
     np.testing.assert_array_equal(sde.drift(x), sde.drift(x[:, None]))
+    np.testing.assert_array_equal(sde.covariance(x), sde.covariance(x[:, None]))
 
 
-def test_diffusion_factors_give_back_the_covariance():
-    sde, data = fitted()
+@ALGORITHMS
+def test_diffusion_factors_give_back_the_covariance(refine):
+    sde, data = fitted(refine=refine)
     for factor in ("cholesky", "symmetric"):
         sigma = sde.diffusion(data.inputs, factor=factor)
         np.testing.assert_allclose(sigma @ sigma.swapaxes(1, 2), sde.covariance(data.inputs), rtol=1e-10, atol=1e-14)
 
 
 def test_floored_points_are_found_and_their_share_is_told():
-    sde, data = fitted(d=1)
+    sde, data = fitted(d=1, refine=False)
     low = with_functions(sde, line(0.0), line(1.0), sde.box)  # a "covariance" that is negative for x < 0
     x = np.linspace(-1, 1, 201)
     np.testing.assert_array_equal(low.floored(x), x < low.floor * low.floor_factor[0, 0] ** 2)
@@ -84,8 +94,38 @@ def test_floored_points_are_found_and_their_share_is_told():
 
 
 @pytest.mark.parametrize("structure", ["full", "diagonal"])
-def test_covariance_is_positive_definite_far_outside_the_data(structure):
-    sde, _ = fitted(structure=structure)
+@pytest.mark.parametrize("link", ["identity", "square", "log"])
+def test_limits_hold_and_places_that_need_them_are_found(structure, link):
+    sde, data = fitted(structure=structure, link=link)
+    limits = np.array([[0.9, 0.9], [1.1, 1.1]])  # so narrow that some places need them
+    sde = with_functions(sde, sde.drift_series, sde.covariance_series, sde.box, limits=limits)
+    inverse = np.linalg.inv(sde.floor_factor)
+
+    def values(raw):
+        return np.linalg.eigvalsh(inverse @ sde.covariance(data.inputs, raw=raw) @ inverse.T)
+
+    outside = (values(raw=True) < 0.9).any(axis=1) | (values(raw=True) > 1.1).any(axis=1)
+    assert outside.any()
+    np.testing.assert_array_equal(sde.floored(data.inputs), outside)
+    assert values(raw=False).min() > 0.9 - 1e-9
+    assert values(raw=False).max() < 1.1 + 1e-9
+    np.testing.assert_allclose(
+        sde.covariance(data.inputs)[~outside], sde.covariance(data.inputs, raw=True)[~outside], rtol=1e-10, atol=1e-12
+    )
+
+
+@pytest.mark.filterwarnings("ignore::itofit.DataWarning")
+@pytest.mark.parametrize(("link", "refine"), LINKS)
+def test_the_share_of_places_that_needed_limits_is_told(link, refine):
+    sde, data = fitted(link=link, refine=refine, floor=0.95)
+    assert sde.floored_share == sde.floored(data.inputs).mean() > 0
+    assert f"needed at {sde.floored_share:.2%} of the data" in sde.summary()
+
+
+@pytest.mark.parametrize("structure", ["full", "diagonal"])
+@pytest.mark.parametrize(("link", "refine"), LINKS)
+def test_covariance_is_positive_definite_far_outside_the_data(structure, link, refine):
+    sde, _ = fitted(structure=structure, link=link, refine=refine)
     x = np.random.default_rng(0).uniform(-5, 5, (20_000, 2))
     np.linalg.cholesky(sde.covariance(x))
 
@@ -110,8 +150,9 @@ def test_simulation_has_the_moments_of_an_ornstein_uhlenbeck_process():
     assert abs(covariance - variance[100] * shrink**100) < 4.5 * variance[200] / np.sqrt(n_paths)
 
 
-def test_underdamped_steps_move_the_position_with_the_old_velocity():
-    sde, _ = fitted("underdamped", d=2)
+@ALGORITHMS
+def test_underdamped_steps_move_the_position_with_the_old_velocity(refine):
+    sde, _ = fitted("underdamped", d=2, refine=refine)
     start = np.array([[0.1, -0.2, 0.3, 0.4], [0.0, 0.1, -0.1, 0.2]])
     paths = sde.simulate(start, 0.05, 3, rng=0)
     assert paths.shape == (2, 4, 4)
@@ -150,8 +191,9 @@ def test_a_stopped_underdamped_path_stands_still():
 
 @pytest.mark.filterwarnings("ignore::itofit.ExtrapolationWarning")
 @pytest.mark.parametrize("outside", ["nearest", "extrapolate", "stop"])
-def test_paths_stay_finite(outside):
-    sde, data = fitted()
+@pytest.mark.parametrize(("link", "refine"), LINKS)
+def test_paths_stay_finite(outside, link, refine):
+    sde, data = fitted(link=link, refine=refine)
     paths = sde.simulate(100 * data.inputs[:50], 0.5, 200, outside=outside, rng=0)
     assert np.isfinite(paths).all()
 
@@ -175,27 +217,49 @@ def test_general_models_cannot_be_simulated():
         sde.simulate([0.0], 0.1, 3)
 
 
-def test_texts_name_what_matters():
-    sde, _ = fitted()
+TEXTS = {
+    True: ("all of them", "8 frequencies", "the data determine", "f0", "f1", "limits", "identity link"),
+    False: ("8 features", "ridge 0.01", "direct sums", "limits      Σ is at least 0.001 of its mean", "identity link"),
+}
+
+
+@ALGORITHMS
+def test_texts_name_what_matters(refine):
+    sde, _ = fitted(refine=refine, link="identity")
     assert repr(sde) == "LearnedSDE(2 inputs, 2 outputs, full covariance, learned from 400 transitions)"
-    for word in ("diffusion", "400 transitions", "drift", "covariance", "floor", "seed        0"):
+    for word in ("diffusion", "400 transitions", "drift", "covariance", "structure   full", "seed        0"):
+        assert word in sde.summary()
+    for word in TEXTS[refine]:
         assert word in sde.summary()
 
 
-def test_progress_is_written_when_asked_and_cleared(capsys, monkeypatch):
+PROGRESS = {
+    True: (
+        "reading: 400 of 400 transitions",
+        "drift: iteration 1, log-evidence",
+        "residuals: 400 of 400 transitions",
+        "covariance: iteration 1, log-evidence",
+    ),
+    False: (
+        "drift: read 400 of 400 rows",
+        "drift: iteration 1 of at most 12, validation error",
+        "covariance: read 400 of 400 rows",
+        "covariance: iteration 1 of at most 12",
+    ),
+}
+
+
+@ALGORITHMS
+def test_progress_is_written_when_asked_and_cleared(capsys, monkeypatch, refine):
     monkeypatch.setattr("itofit._progress.PAUSE", 0.0)
-    sde, data = fitted()
+    sde, data = fitted(refine=refine)
     sde.simulate([0.0, 0.0], 0.01, 3, rng=0, progress=True)
-    itofit.fit(data, drift=FEW, covariance=FEW, rng=0, progress=True)
+    itofit.fit(data, drift=FEW, covariance=FEW, refine=refine, rng=0, progress=True)
     shown = capsys.readouterr().err
-    assert "simulating: step 1 of 3" in shown
-    assert "reading: 400 transitions" in shown
-    assert "drift: read 400 of 400 rows" in shown
-    assert "drift: iteration 1 of at most 12, validation error" in shown
-    assert "covariance: read 400 of 400 rows" in shown
-    assert "covariance: iteration 1 of at most 12" in shown
+    for text in ("simulating: step 1 of 3", "reading: 400 transitions", *PROGRESS[refine]):
+        assert text in shown
     assert shown.endswith("\r")
-    itofit.fit(data, drift=FEW, covariance=FEW, rng=0)
+    itofit.fit(data, drift=FEW, covariance=FEW, refine=refine, rng=0)
     assert capsys.readouterr().err == ""
 
 
@@ -215,8 +279,9 @@ def test_the_share_of_steps_outside_is_told():
         sde.simulate([1.7, 0.5], 0.1, 4, rng=0)
 
 
-def test_losses_in_batches_are_those_of_all_rows(monkeypatch):
-    sde, data = fitted()
+@pytest.mark.parametrize(("link", "refine"), LINKS)
+def test_losses_in_batches_are_those_of_all_rows(monkeypatch, link, refine):
+    sde, data = fitted(link=link, refine=refine)
     whole, below = sde.nll(data, pointwise=True), sde.floored(data.inputs)
     monkeypatch.setattr("itofit.sde.BATCH_ROWS", 37)
     np.testing.assert_allclose(sde.nll(data, pointwise=True), whole, rtol=1e-12)

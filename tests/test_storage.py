@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 import io
 import json
 import os
@@ -11,6 +12,9 @@ import numpy as np
 import pytest
 
 from itofit import ARFF, InputError, LearnedSDE, ModelFileError, Transitions, fit, load
+from itofit.arff import History
+from itofit.search import SearchHistory
+from itofit.storage import FORMAT
 
 QUICK = ARFF(n_features=8, delta=0.5, min_iterations=2, max_iterations=6)
 RNG = np.random.default_rng(0)
@@ -25,16 +29,28 @@ def learn(data=DATA, *, arff=QUICK, **kwargs):
         return fit(data, drift=arff, covariance=arff, **{"rng": 7, **kwargs})
 
 
-@pytest.fixture(scope="module")
-def sde():
-    return learn()
+ALGORITHMS = pytest.mark.parametrize("refine", [True, False], ids=["automatic", "algorithm 2"])
+
+
+@functools.cache
+def model(refine):
+    """One model of each kind; all of Σ, so that it has entries to leave out."""
+    return learn(structure="full", refine=refine)
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["automatic", "algorithm 2"])
+def sde(request):
+    return model(request.param)
+
+
+def saved(sde, path):
+    sde.save(path)
+    return path.read_bytes()
 
 
 @pytest.fixture(scope="module")
 def file_bytes(sde, tmp_path_factory):
-    path = tmp_path_factory.mktemp("saved") / "model.npz"
-    sde.save(path)
-    return path.read_bytes()
+    return saved(sde, tmp_path_factory.mktemp("saved") / "model.npz")
 
 
 def contents(value):
@@ -60,20 +76,34 @@ def rewritten(file_bytes, path, change):
 
 
 @pytest.mark.parametrize(
-    "model",
+    ("data", "how"),
     [
-        learn,
-        lambda: learn(structure="diagonal", rng=np.random.default_rng(0)),
-        lambda: learn(rng=None),
-        lambda: learn(Transitions.from_underdamped(X0[:, :1], X0[:, 1:], X1[:, :1], X1[:, 1:], 0.1)),
-        lambda: learn(Transitions(X0, X1[:, 0] - X0[:, 0], 0.1)),
-        lambda: learn(arff=ARFF(n_features=4, max_iterations=0)),
+        (DATA, {}),
+        (DATA, {"structure": "full"}),
+        (DATA, {"structure": "diagonal", "rng": np.random.default_rng(0)}),
+        (DATA, {"rng": None}),
+        (DATA, {"weight_drift": True}),
+        (Transitions.from_underdamped(X0[:, :1], X0[:, 1:], X1[:, :1], X1[:, 1:], 0.1), {}),
+        (Transitions(X0, X1[:, 0] - X0[:, 0], 0.1), {}),
+        (DATA, {"arff": ARFF(n_features=4, max_iterations=0)}),
+        (DATA, {"arff": ARFF(search_rows=40)}),
     ],
-    ids=["full", "diagonal", "no seed", "underdamped", "general", "no iterations"],
+    ids=["auto", "full", "diagonal", "no seed", "weighted", "underdamped", "general", "no iterations", "a subset"],
 )
-def test_a_model_comes_back_as_it_was(model, tmp_path):
-    sde = model()
-    path = tmp_path / "model.npz"
+@ALGORITHMS
+def test_a_model_comes_back_as_it_was(data, how, refine, tmp_path):
+    assert_comes_back(learn(data, refine=refine, **how), tmp_path / "model.npz")
+
+
+@pytest.mark.parametrize("link", ["identity", "square", "log"])
+@pytest.mark.parametrize("structure", ["diagonal", "full"])
+def test_a_model_of_every_link_comes_back_as_it_was(structure, link, tmp_path):
+    sde = learn(structure=structure, link=link)
+    assert sde.link == link
+    assert_comes_back(sde, tmp_path / "model.npz")
+
+
+def assert_comes_back(sde, path):
     sde.save(path)
     back = load(path)
     assert isinstance(back, LearnedSDE)
@@ -100,7 +130,19 @@ def test_the_functions_come_back_to_the_last_bit(sde, tmp_path):
     assert back.drift_settings.n_features == 8
     assert back.data.n_transitions == 60
     assert back.data.n_groups == 6
-    np.testing.assert_array_equal(back.drift_history.validation_error, sde.drift_history.validation_error)
+    assert back.floor == sde.floor
+    np.testing.assert_array_equal(back.limits, sde.limits)
+    np.testing.assert_array_equal(back.drift_history.seconds, sde.drift_history.seconds)
+
+
+def test_the_course_of_the_training_comes_back(tmp_path):
+    for refine, kind, judged in ((True, SearchHistory, "log_evidence"), (False, History, "validation_error")):
+        model(refine).save(tmp_path / "model.npz")
+        back = load(tmp_path / "model.npz")
+        for name in ("drift_history", "covariance_history"):
+            assert type(getattr(back, name)) is kind
+            expected = getattr(getattr(model(refine), name), judged)
+            np.testing.assert_array_equal(getattr(getattr(back, name), judged), expected)
 
 
 def test_saving_twice_changes_nothing(sde, tmp_path):
@@ -109,7 +151,8 @@ def test_saving_twice_changes_nothing(sde, tmp_path):
     assert contents(load(tmp_path / "b.npz")) == contents(sde)
 
 
-def test_numbers_of_numpy_types_are_saved(tmp_path):
+@ALGORITHMS
+def test_numbers_of_numpy_types_are_saved(tmp_path, refine):
     arff = ARFF(
         n_features=np.int64(4),
         ridge=np.float32(1e-3),
@@ -117,7 +160,7 @@ def test_numbers_of_numpy_types_are_saved(tmp_path):
         max_iterations=np.int64(2),
         search_rows=np.int64(50),
     )
-    sde = learn(arff=arff, floor=np.float64(1e-2), rng=np.int64(3))
+    sde = learn(arff=arff, floor=np.float64(1e-2), refine=np.bool_(refine), rng=np.int64(3))
     sde.save(tmp_path / "model.npz")
     assert load(tmp_path / "model.npz").summary() == sde.summary()
 
@@ -127,11 +170,11 @@ def test_the_file_is_one_npz_of_plain_arrays_and_json(file_bytes):
         arrays = dict(file)
     metadata = json.loads(str(arrays["metadata"]))
     assert metadata["program"] == "itofit"
-    assert isinstance(metadata["format"], int)
+    assert metadata["format"] == FORMAT
     assert metadata["seed"] == 7
     assert metadata["data"]["n_transitions"] == 60
     assert metadata["drift_settings"]["n_features"] == 8
-    assert {array.dtype.kind for array in arrays.values()} <= {"f", "c", "U"}
+    assert {array.dtype.kind for array in arrays.values()} <= {"f", "i", "c", "U"}
 
 
 # Where it is written
@@ -381,10 +424,10 @@ def test_a_file_of_another_kind_is_refused(tmp_path, write):
         load(path)
 
 
-@pytest.mark.parametrize("version", [2, 1000])
+@pytest.mark.parametrize("version", [FORMAT + 1, 1000])
 def test_a_newer_format_asks_for_an_upgrade(file_bytes, tmp_path, version):
     def change(arrays, metadata):
-        metadata["format"] += version - 1
+        metadata["format"] += version - FORMAT
         arrays.clear()
 
     path = rewritten(file_bytes, tmp_path / "model.npz", change)
@@ -395,6 +438,33 @@ def test_a_newer_format_asks_for_an_upgrade(file_bytes, tmp_path, version):
 def test_a_rewritten_file_is_still_the_same_model(sde, file_bytes, tmp_path):
     path = rewritten(file_bytes, tmp_path / "model.npz", lambda arrays, metadata: None)
     assert contents(load(path)) == contents(sde)
+
+
+# Files of the first format
+
+
+def to_format_1(arrays, metadata):
+    """What a model of Algorithm 2 was written as before there was anything else."""
+    floor = float(arrays.pop("limits")[0, 0])
+    for name in ("link", "candidates", "searched_on", "drift_in_noise_units"):
+        del metadata[name]
+    for name in ("drift", "covariance"):
+        metadata[f"{name}_stopped"] = metadata.pop(f"{name}_history")["stopped"]
+        del metadata[f"{name}_settings"]["kind"]
+    del metadata["data"]["kind"]
+    metadata |= {"format": 1, "floor": floor}
+
+
+@pytest.mark.parametrize("how", [{}, {"structure": "diagonal"}, {"floor": 0.1}], ids=["full", "diagonal", "floor"])
+def test_a_file_of_the_first_format_is_the_same_model(how, tmp_path):
+    sde, path = learn(refine=False, **how), tmp_path / "model.npz"
+    back = load(rewritten(saved(sde, path), path, to_format_1))
+    assert contents(back) == contents(dataclasses.replace(sde, searched_on=""))
+    assert back.summary() == sde.summary()
+    for call in (lambda model: model.drift(X0), lambda model: model.covariance(X0), lambda model: model.nll(DATA)):
+        np.testing.assert_array_equal(call(back), call(sde))
+    back.save(path)
+    assert contents(load(path)) == contents(back)
 
 
 # Files whose parts are whole and do not fit together
@@ -456,21 +526,38 @@ INCONSISTENT = {
     "real amplitudes": array_of("drift_series.beta", np.real),
     "single precision": array_of("drift_series.omega", lambda omega: omega.astype(np.float32)),
     "words for the box": array_of("box", lambda box: box.astype(str)),
-    "short history": array_of("drift_history.validation_error", lambda errors: errors[:2]),
-    "empty history": array_of("drift_history.validation_error", lambda errors: errors[:0]),
     "flat history": array_of("covariance_history.seconds", lambda seconds: np.array(1.0)),
     "words for history": array_of("drift_history.acceptance", lambda acceptance: acceptance.astype(str)),
     "other structure": metadata_of("structure", "diagonal"),
     "unknown structure": metadata_of("structure", "banded"),
     "unknown kind": metadata_of("kind", "jump"),
     "kind of other shape": metadata_of("kind", "underdamped"),
-    "negative floor": metadata_of("floor", -1.0),
-    "floor of two": metadata_of("floor", 2.0),
-    "NaN floor": metadata_of("floor", float("nan")),
-    "floor a word": metadata_of("floor", "low"),
+    "no limits": without("limits"),
+    "negative limit": array_of("limits", first_is(-1.0)),
+    "NaN limit": array_of("limits", first_is(np.nan)),
+    "largest limit first": array_of("limits", lambda limits: limits[::-1]),
+    "limits of one entry": array_of("limits", lambda limits: limits[:, :1]),
+    "words for limits": array_of("limits", lambda limits: limits.astype(str)),
+    "no link": without("link"),
+    "unknown link": metadata_of("link", "cube"),
+    "noise units a word": metadata_of("drift_in_noise_units", "no"),
+    "searched on a number": metadata_of("searched_on", 400),
+    "no candidates": without("candidates"),
+    "candidates a word": metadata_of("candidates", "all"),
+    "a short candidate": metadata_of("candidates", [["full", "search", "log"]]),
+    "a candidate of unknown structure": metadata_of("candidates", [["banded", "search", "log", 0.0]]),
+    "a candidate of unknown link": metadata_of("candidates", [["full", "search", "cube", 0.0]]),
+    "a candidate of NaN loss": metadata_of("candidates", [["full", "search", "log", float("nan")]]),
+    "a candidate whose loss is a word": metadata_of("candidates", [["full", "search", "log", "low"]]),
     "share a word": metadata_of("floored_share", "none"),
+    "share of two": metadata_of("floored_share", 2.0),
     "unknown setting": metadata_of("drift_settings.momentum", 0.9),
-    "setting a word": metadata_of("drift_settings.ridge", "weak"),
+    "features a word": metadata_of("drift_settings.n_features", "many"),
+    "unknown kind of settings": metadata_of("drift_settings.kind", "Guess"),
+    "settings of another kind": metadata_of("drift_settings.kind", "DataSummary"),
+    "data of another kind": metadata_of("data.kind", "History"),
+    "no kind of history": metadata_of("drift_history", {"stopped": "max_iterations"}),
+    "stopped by something": metadata_of("covariance_history.stopped", "boredom"),
     "settings a list": metadata_of("drift_settings", [1, 2]),
     "data a word": metadata_of("data", "mine"),
     "duration a word": metadata_of("data.h_min", "short"),
@@ -482,6 +569,87 @@ INCONSISTENT = {
 @pytest.mark.parametrize("change", INCONSISTENT.values(), ids=INCONSISTENT)
 def test_parts_that_do_not_fit_together_are_refused(file_bytes, tmp_path, change):
     path = rewritten(file_bytes, tmp_path / "model.npz", change)
+    with pytest.raises(ModelFileError, match=r"model\.npz"):
+        load(path)
+
+
+def data_in_place_of(name):
+    """The record of the data where that of a training should be."""
+
+    def apply(arrays, metadata):
+        metadata[name] = metadata["data"]
+        for array in [array for array in arrays if array.startswith(f"{name}.")]:
+            del arrays[array]
+
+    return apply
+
+
+INCONSISTENT_AUTOMATIC = {
+    "short history": array_of("drift_history.log_evidence", lambda values: values[:1]),
+    "empty history": array_of("drift_history.log_evidence", lambda values: values[:0]),
+    "no times": without("drift_history.iteration"),
+    "NaN evidence": array_of("drift_history.log_evidence", first_is(np.nan)),
+    "best iteration a word": metadata_of("drift_history.best_iteration", "last"),
+    "no ridges": without("drift_settings.ridges"),
+    "NaN ridge": array_of("drift_settings.ridges", first_is(np.nan)),
+    "ridges of one output": array_of("drift_settings.ridges", lambda ridges: ridges[:1]),
+    "ridges of fewer groups": array_of("drift_settings.ridges", lambda ridges: ridges[:, :-1]),
+    "flat ridges": array_of("drift_settings.ridges", np.ravel),
+    "words for groups": array_of("drift_settings.groups", lambda groups: groups.astype(str)),
+    "determined a word": metadata_of("drift_settings.determined", "some"),
+    "history of the data": data_in_place_of("drift_history"),
+    "settings of the data": data_in_place_of("drift_settings"),
+}
+
+
+@pytest.mark.parametrize("change", INCONSISTENT_AUTOMATIC.values(), ids=INCONSISTENT_AUTOMATIC)
+def test_parts_of_an_automatic_model_that_do_not_fit_together_are_refused(tmp_path, change):
+    path = tmp_path / "model.npz"
+    rewritten(saved(model(True), path), path, change)
+    with pytest.raises(ModelFileError, match=r"model\.npz"):
+        load(path)
+
+
+INCONSISTENT_ALGORITHM_2 = {
+    "short history": array_of("drift_history.validation_error", lambda errors: errors[:2]),
+    "empty history": array_of("drift_history.validation_error", lambda errors: errors[:0]),
+    "ridge a word": metadata_of("drift_settings.ridge", "weak"),
+    "unknown pairing": metadata_of("drift_settings.pairing", "swap"),
+    "history of the data": data_in_place_of("drift_history"),
+    "settings of the data": data_in_place_of("drift_settings"),
+}
+
+
+@pytest.mark.parametrize("change", INCONSISTENT_ALGORITHM_2.values(), ids=INCONSISTENT_ALGORITHM_2)
+def test_parts_of_a_model_of_algorithm_2_that_do_not_fit_together_are_refused(tmp_path, change):
+    path = tmp_path / "model.npz"
+    rewritten(saved(model(False), path), path, change)
+    with pytest.raises(ModelFileError, match=r"model\.npz"):
+        load(path)
+
+
+INCONSISTENT_FORMAT_1 = {
+    "no floor": without("floor"),
+    "negative floor": metadata_of("floor", -1.0),
+    "floor of two": metadata_of("floor", 2.0),
+    "NaN floor": metadata_of("floor", float("nan")),
+    "floor a word": metadata_of("floor", "low"),
+    "no stop": without("drift_stopped"),
+    "stopped by something": metadata_of("covariance_stopped", "boredom"),
+    "no settings": without("drift_settings"),
+    "settings a list": metadata_of("drift_settings", [1, 2]),
+    "data a word": metadata_of("data", "mine"),
+    "no factor": without("floor_factor"),
+    "a number for the factor": array_of("floor_factor", lambda factor: np.array(1.0)),
+    "short history": array_of("drift_history.validation_error", lambda errors: errors[:2]),
+}
+
+
+@pytest.mark.parametrize("change", INCONSISTENT_FORMAT_1.values(), ids=INCONSISTENT_FORMAT_1)
+def test_parts_of_a_file_of_the_first_format_that_do_not_fit_together_are_refused(tmp_path, change):
+    path = tmp_path / "model.npz"
+    rewritten(saved(model(False), path), path, to_format_1)
+    rewritten(path.read_bytes(), path, change)
     with pytest.raises(ModelFileError, match=r"model\.npz"):
         load(path)
 

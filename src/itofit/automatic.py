@@ -189,7 +189,8 @@ def _drift_of_one_covariance(found: Found, X: Float, cells: Cells, moves: Float,
     d, N = moves.shape[1], cells.count.sum()
     products = to_matrices(cells.sums[:, d:].sum(axis=0)[None], "full", d)[0]
     back = np.linalg.inv(found.V)
-    precision = _uncoupled(back @ back.T * (cells.duration.sum() / N), N)
+    noise = np.array([fit.variance for fit in found.fits])
+    precision = _uncoupled((back * noise) @ back.T * (cells.duration.sum() / N), N)
     for _ in range(ROUNDS):
         f = weighted_drift(X, found.basis, cells.duration, moves, precision[None], cells.fold, arff.ridge)
         values = f.intercept + X @ f.c
@@ -198,7 +199,7 @@ def _drift_of_one_covariance(found: Found, X: Float, cells: Cells, moves: Float,
         inverse = np.linalg.inv(reference_factor(mean))
         change = np.abs(np.linalg.eigvalsh(inverse @ np.linalg.inv(precision) @ inverse.T) - 1).max()
         precision = _uncoupled(mean, N)
-        if d == 1 or change < SETTLED:
+        if change < SETTLED:
             break
     return f
 

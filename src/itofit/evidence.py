@@ -39,6 +39,8 @@ from itofit.fourier import FourierSeries, real_sum
 
 LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
+LEAST_NOISE = 1e-9
+"""Least variance of the noise, relative to that of the targets: what errors of A leave of a fit without noise."""
 OFF = 1e12
 """The ridge of a group that the data have switched off."""
 LEAST_RIDGE = 1e-10
@@ -159,7 +161,7 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
     for _ in range(MOST_ROUNDS):
         P = ridges[place] * basis.penalty
         c, inverse_diagonal, log_det = solve_penalised(A, b, P)
-        rss = max(float(squares - 2 * b @ c + c @ A @ c), 1e-14 * squares)
+        rss = max(float(squares - 2 * b @ c + c @ A @ c), LEAST_NOISE * squares)
         determined = np.bincount(place, 1 - inverse_diagonal * P).astype(float)
         variance = rss / max(n - 1 - determined.sum(), 1.0)
         if ridge is not None:

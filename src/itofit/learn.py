@@ -164,6 +164,12 @@ def fit(
             sde = _algorithm_2(random, data, found, chosen, drift, covariance, floor, bool(weight_drift), bar, known)
         n_floored = sum(int(sde.floored(block.inputs).sum()) for block in data.blocks())
     sde = replace(sde, floored_share=n_floored / found.n_rows)
+    for name, history, arff in (
+        ("drift", sde.drift_history, drift),
+        ("covariance", sde.covariance_history, covariance),
+    ):
+        if not refine or arff.max_iterations is not None:  # else the limit was not the user's
+            warn_if_unsettled(history, name)
     _warn_of_failures(sde, found)
     return sde
 
@@ -303,8 +309,6 @@ def _fit_drift_again(
 
 def _warn_of_failures(sde: LearnedSDE, found: Survey) -> None:
     """Say what a look at the summary would tell."""
-    for name, history in (("drift", sde.drift_history), ("covariance", sde.covariance_history)):
-        warn_if_unsettled(history, name, stacklevel=4)
     noise = np.diagonal(sde.floor_factor @ sde.floor_factor.T) / found.h_mean
     for column, share in enumerate(noise / found.rate_std**2):
         if share < NO_NOISE:

@@ -259,7 +259,7 @@ def fit_series(rng: np.random.Generator, sample: Sample, unit: Float) -> Fitted:
     return Fitted(series, history, settings)
 
 
-def warn_if_unsettled(history: History | SearchHistory, label: str, stacklevel: int = 3) -> None:
+def warn_if_unsettled(history: History | SearchHistory, label: str) -> None:
     """Warn, in the name of the caller's caller, if a training ended at its maximal number of iterations."""
     if history.stopped == "max_iterations":
         judge = "validation error" if isinstance(history, History) else "evidence"
@@ -267,5 +267,5 @@ def warn_if_unsettled(history: History | SearchHistory, label: str, stacklevel: 
             f"{label} ended at max_iterations = {history.n_iterations} before its {judge} settled; "
             "allow more iterations",
             ConvergenceWarning,
-            stacklevel=stacklevel,
+            stacklevel=3,
         )

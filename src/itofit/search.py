@@ -57,8 +57,8 @@ MOST_SCREENED = 10_000
 """Points that the comparison takes, at most."""
 SCREENED = 512
 """Frequencies that what the first fit leaves over is compared with, for more than one input."""
-FALSE_ALARM = 0.02
-"""Probability that noise alone gives the start a frequency."""
+FALSE_ALARM, FALSE_ALARM_AFTER_ONE = 0.002, 0.05
+"""Probability that noise alone gives the search a frequency, before and after one has stood out."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -224,8 +224,18 @@ def search(
         V = noise_units(best, targets)
         best = regressed(*best[:3], targets, V, arff.ridge)
     walk.V = V
-    first, best_value, best_iteration = best, best.log_evidence, 0
-    iterations, values = [0], [best_value]
+    first, best_iteration = best, 0
+    iterations, values = [0], [best.log_evidence]
+
+    def judge(i: int) -> None:
+        nonlocal best, best_iteration
+        found = judged(walk.omega, walk.group, targets, V, arff.ridge)
+        iterations.append(i)
+        values.append(found.log_evidence)
+        if found.log_evidence > best.log_evidence + LEAST_GAIN:
+            best, best_iteration = found, i
+        on_iteration(i, best.log_evidence - first.log_evidence)
+
     n_found = walk.seed(best)
     most = MOST_ITERATIONS if arff.max_iterations is None else arff.max_iterations
     least = min(LEAST_ITERATIONS if arff.min_iterations is None else arff.min_iterations, most)
@@ -234,20 +244,16 @@ def search(
     while i < most:
         walk.step()
         i += 1
-        if i in (due, most):
-            found = judged(walk.omega, walk.group, targets, V, arff.ridge)
-            iterations.append(i)
-            values.append(found.log_evidence)
-            if found.log_evidence > best_value + LEAST_GAIN:
-                best_value, best_iteration, best = found.log_evidence, i, found
-            on_iteration(i, best_value - values[0])
-            if i >= max(least, 4 * best_iteration):
-                if arff.n_features is None and walk.extend(best):
-                    least, due = i + LEAST_ITERATIONS, i + 1
-                    continue
+        if i not in (due, most):
+            continue
+        judge(i)
+        due = max(i + 1, min(2 * i, most))
+        if i >= max(least, 4 * best_iteration):
+            if arff.n_features is not None or not walk.extend(best):
                 stopped = "evidence"
                 break
-            due = max(i + 1, min(2 * i, most))
+            judge(i)
+            least, due = i + LEAST_ITERATIONS, i + 1
     history = SearchHistory(
         iteration=np.array(iterations, dtype=float),
         log_evidence=np.array(values) - values[0],
@@ -289,6 +295,7 @@ class _Walk:
         self.ridge = RIDGE if arff.ridge is None else arff.ridge
         self.gamma = 1.0 if arff.gamma is None else arff.gamma
         self.V = np.eye(len(targets.squares))
+        self.false_alarm = FALSE_ALARM
         self.acceptance: list[float] = []
         self.seconds: list[float] = []
 
@@ -326,6 +333,7 @@ class _Walk:
     def seed(self, start: Found) -> int:
         """Let half of each group start at waves that stand out of the noise of the first fit; how many there are."""
         waves, size = self._standing_out(start)
+        self.omega = self.omega.copy()  # the start keeps its own
         for places in self._members():
             drawn = self._drawn(waves, size, self.free[places[0]], (len(places) + 1) // 2)
             self.omega[places[: len(drawn)]] = drawn
@@ -354,7 +362,9 @@ class _Walk:
         u = np.ascontiguousarray(targets.u[rows])
         left = (targets.y[rows] - fit.basis.at(u) @ fit.amplitudes) @ self.V.T
         power = _power(grid, u, (left.T * targets.weight[rows]).T)
-        stands_out = power > np.log(power.size * left.shape[1] / FALSE_ALARM)
+        stands_out = power > np.log(power.size * left.shape[1] / self.false_alarm)
+        if stands_out.any():
+            self.false_alarm = FALSE_ALARM_AFTER_ONE
         return grid[stands_out], np.sqrt(power[stands_out])
 
     def _drawn(self, waves: Float, size: Float, free: Float, n: int) -> Float:

@@ -1,0 +1,285 @@
+"""Principal features and ridges of largest evidence, against dense Gaussian models written out."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from itofit.evidence import OFF, Basis, principal_features, regress, solve_penalised, updated_ridges
+from itofit.normal_equations import DirectNormalEquations
+
+GROUP = np.repeat([0, 1, 2], [4, 3, 5])
+
+
+def problem(n=200, seed=0, weighted=False, size=1.5, p=1):
+    """Points, targets of mean zero, weights of mean one, and frequencies along the axes and in all directions."""
+    rng = np.random.default_rng(seed)
+    u = rng.uniform(-0.5, 0.5, (n, 2))
+    weight = rng.uniform(0.2, 2.0, n) if weighted else np.ones(n)
+    weight *= n / weight.sum()
+    y = rng.normal(size=(n, p))
+    y -= weight @ y / n
+    omega = size * rng.normal(size=(len(GROUP), 2)) * np.array([[1, 0], [0, 1], [1, 1]])[GROUP]
+    return u, y, weight, omega
+
+
+def features(u, y, weight, omega, group=GROUP):
+    gram, right = DirectNormalEquations(u, y, weight).real_gram(np.concatenate([omega, np.zeros((1, omega.shape[1]))]))
+    return principal_features(omega, group, gram, right)
+
+
+# Features
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_principal_features_are_uncorrelated_within_a_group(weighted):
+    u, y, weight, omega = problem(weighted=weighted)
+    basis, A, b = features(u, y, weight, omega)
+    X = basis.at(u)
+    np.testing.assert_allclose(weight @ X / weight.sum(), 0, atol=1e-5)
+    covariance = (X.T * weight) @ X / weight.sum()
+    for g in range(3):
+        mine = basis.group == g
+        np.testing.assert_allclose(covariance[np.ix_(mine, mine)], np.eye(mine.sum()), atol=1e-5)
+    np.testing.assert_allclose(A, (X.T * weight) @ X, atol=1e-5 * len(u))
+    np.testing.assert_allclose(b, (X.T * weight) @ y, atol=1e-5 * len(u))
+
+
+def test_penalties_are_the_shares_of_the_largest_variance():
+    u, y, weight, omega = problem()
+    basis, _, _ = features(u, y, weight, omega)
+    Z = np.concatenate([np.cos(u @ omega.T), np.sin(u @ omega.T)], axis=1)
+    for g in range(3):
+        mine = np.tile(g == GROUP, 2)
+        variances = np.linalg.eigvalsh(np.cov(Z[:, mine].T, bias=True))
+        mu = 1 / basis.penalty[basis.group == g]
+        assert mu.max() == 1
+        np.testing.assert_allclose(np.sort(mu), variances[-len(mu) :] / variances[-1], rtol=1e-5)
+        assert basis.largest[g] == pytest.approx(variances[-1], rel=1e-10)
+        assert (variances[: -len(mu)] <= 1.1e-9 * variances[-1]).all()
+
+
+def test_features_of_axis_groups_do_not_move_with_the_other_input():
+    u, y, weight, omega = problem()
+    basis, _, _ = features(u, y, weight, omega)
+    moved = basis.at(u + np.array([0.0, 0.3]))
+    np.testing.assert_allclose(moved[:, basis.group == 0], basis.at(u)[:, basis.group == 0], atol=1e-9)
+    assert np.abs(moved - basis.at(u))[:, basis.group == 1].max() > 0.1
+
+
+def test_a_group_that_is_constant_on_the_data_has_features_without_nan():
+    u, y, weight, omega = problem()
+    omega[GROUP == 1] = 0.0
+    basis, A, b = features(u, y, weight, omega)
+    assert not (basis.group == 1).any()
+    for array in (*basis, A, b):
+        assert np.isfinite(array).all()
+    np.testing.assert_allclose(weight @ basis.at(u), 0, atol=1e-4 * len(u))
+
+
+def test_series_is_intercept_plus_features_at_new_points():
+    u, y, weight, omega = problem()
+    basis, _, _ = features(u, y, weight, omega)
+    rng = np.random.default_rng(1)
+    shift, scale = np.array([300.0, -2.0]), np.array([0.01, 50.0])
+    intercept, c = rng.normal(size=3), rng.normal(size=(len(basis.mean), 3))
+    new = rng.uniform(-1, 1, (40, 2))
+    series = basis.series(intercept, c, shift, scale)
+    expected = intercept + basis.at(new) @ c
+    np.testing.assert_allclose(series(shift + scale * new), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+
+
+def test_features_at_a_point_do_not_depend_on_the_other_points():
+    u, y, weight, omega = problem()
+    basis, _, _ = features(u, y, weight, omega)
+    many = np.random.default_rng(1).uniform(-0.5, 0.5, (6000, 2))  # enough for evaluation by polynomials
+    np.testing.assert_allclose(basis.at(many)[:50], basis.at(many[:50]), atol=1e-8)
+
+
+@pytest.mark.parametrize("groups", [[0], [2], [0, 2], [0, 1, 2]])
+def test_some_groups_alone_have_the_same_features(groups):
+    u, y, weight, omega = problem()
+    basis, _, _ = features(u, y, weight, omega)
+    some = basis.of_groups(np.array(groups))
+    kept = np.isin(basis.group, groups)
+    np.testing.assert_allclose(some.at(u), basis.at(u)[:, kept], atol=1e-9)
+    assert len(some.omega) == np.isin(GROUP, groups).sum()
+    np.testing.assert_array_equal(some.largest, basis.largest[groups])
+
+
+# Evidence
+
+
+def dense_log_evidence(X, y, P, weight):
+    """Of y ~ N(0, σ² (W⁻¹ + X P⁻¹ Xᵀ)) at the σ² that maximises it, given n − 1 free observations."""
+    n = len(y)
+    covariance = np.diag(1 / weight) + (X / P) @ X.T
+    variance = y @ np.linalg.solve(covariance, y) / (n - 1)
+    exact = multivariate_normal(np.zeros(n), variance * covariance).logpdf(y)
+    return exact + 0.5 * np.log(variance)  # one observation went into the mean
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_evidence_is_the_marginal_likelihood_up_to_a_constant(weighted):
+    u, y, weight, omega = problem(n=120, weighted=weighted)
+    y = y[:, 0] + 2 * np.sin(3 * u[:, 0])
+    y -= weight @ y / len(y)
+    basis, A, b = features(u, y[:, None], weight, omega)
+    X, names = basis.at(u), np.unique(basis.group)
+    given, found = [], []
+    for ridge in (1e-6, 1e-3, 0.3, 10.0):
+        P = (ridge * len(u) / basis.largest)[np.searchsorted(names, basis.group)] * basis.penalty
+        given.append(dense_log_evidence(X, y, P, weight))
+        found.append(regress(A, b[:, 0], float(weight @ y**2), len(y), basis, ridge).log_evidence)
+    assert np.ptp(given) > 5  # the ridges differ in evidence, so that there is something to compare
+    np.testing.assert_allclose(np.diff(found), np.diff(given), rtol=1e-3, atol=2e-3)
+
+
+def test_given_ridge_is_ridge_regression_on_the_waves():
+    u, y, weight, omega = problem(weighted=True, size=6.0)
+    basis, A, b = features(u, y, weight, omega)
+    X, n = basis.at(u), len(u)
+    fit = regress(A, b[:, 0], float(weight @ y[:, 0] ** 2), n, basis, ridge=1e-2)
+    mu = basis.largest[basis.group] / basis.penalty  # variance of each principal component
+    c = np.linalg.solve((X.T * weight) @ X + np.diag(1e-2 * n / mu), (X.T * weight) @ y[:, 0])
+    np.testing.assert_allclose(fit.c, c, rtol=0, atol=1e-8)
+    Z = np.concatenate([np.cos(u @ omega.T), np.sin(u @ omega.T)], axis=1)
+    Z -= weight @ Z / n
+    B = np.linalg.solve((Z.T * weight) @ Z + 1e-2 * n * np.eye(2 * len(omega)), (Z.T * weight) @ y[:, 0])
+    np.testing.assert_allclose(X @ fit.c, Z @ B, rtol=0, atol=1e-7)
+
+
+def test_residual_variance_and_number_of_determined_amplitudes_are_those_of_the_hat_matrix():
+    u, y, weight, omega = problem()
+    basis, A, b = features(u, y, weight, omega)
+    X, n, squares = basis.at(u), len(u), float((y**2).sum())
+    fit = regress(A, b[:, 0], squares, n, basis, ridge=1e-3)
+    P = 1e-3 * n / basis.largest[basis.group] * basis.penalty
+    hat = X @ np.linalg.solve(X.T @ X + np.diag(P), X.T)
+    assert fit.determined == pytest.approx(np.trace(hat), rel=1e-6)
+    assert fit.variance == pytest.approx(((y - hat @ y) ** 2).sum() / (n - 1 - np.trace(hat)), rel=1e-6)
+
+
+@pytest.mark.parametrize("groups", [[0, 1], [0, 1, 2]])
+def test_ridges_of_largest_evidence_are_a_fixed_point_of_their_update(groups):
+    u, y, weight, omega = problem(n=400)
+    y = y[:, 0] + 3 * np.sin(4 * u[:, 0]) + 6 * np.sin(5 * u[:, 1])
+    y -= y.mean()
+    mine = np.isin(GROUP, groups)
+    basis, A, b = features(u, y[:, None], weight, omega[mine], GROUP[mine])
+    fit = regress(A, b[:, 0], float(y @ y), len(y), basis)
+    P = fit.ridges[basis.group] * basis.penalty
+    c, inverse_diagonal, _ = solve_penalised(A, b[:, 0], P)
+    determined = np.bincount(basis.group, 1 - inverse_diagonal * P)
+    used = np.bincount(basis.group, basis.penalty * c**2)
+    on = fit.ridges < OFF
+    assert on.sum() >= 2
+    # where the update rests, λ = σ² (γ + 1) / Σ c²/μ; it is left when log λ moves by less than 0.2
+    np.testing.assert_allclose(np.log(fit.variance * (determined + 1)[on] / (fit.ridges * used)[on]), 0, atol=0.2)
+    again = updated_ridges(fit.ridges, determined, fit.variance, used)
+    np.testing.assert_allclose(np.log(again / fit.ridges), 0, atol=0.3)
+
+
+def test_ridges_are_near_the_maximum_of_the_evidence():
+    u, y, weight, omega = problem(n=400)
+    y = y[:, 0] + 3 * np.sin(4 * u[:, 0])
+    y -= y.mean()
+    basis, A, b = features(u, y[:, None], weight, omega)
+    best = regress(A, b[:, 0], float(y @ y), len(y), basis).log_evidence
+    others = [regress(A, b[:, 0], float(y @ y), len(y), basis, 10.0**e).log_evidence for e in np.arange(-8, 3, 0.5)]
+    assert best > max(others) - 1
+
+
+def test_update_of_ridges_rests_where_the_formula_says_and_switches_off_for_good():
+    determined, used, variance = np.array([3.0, 2.0, 1e-4, 2.0]), np.array([0.5, 2.0, 1.0, 1.0]), 0.7
+    rest = variance * (determined + 1) / used
+    np.testing.assert_allclose(updated_ridges(rest, determined, variance, used)[:2], rest[:2])
+    assert updated_ridges(rest, determined, variance, used)[2] == OFF
+    assert updated_ridges(np.full(4, OFF), determined, variance, used)[3] == OFF
+    above, below = (
+        updated_ridges(10 * rest, determined, variance, used),
+        updated_ridges(rest / 10, determined, variance, used),
+    )
+    assert (above[:2] < 10 * rest[:2]).all()
+    assert (below[:2] > rest[:2] / 10).all()
+
+
+def test_noise_switches_groups_off():
+    # of 600 sets of noise of other seeds 20 left a group on; at that rate more than 22 of 200 have probability 1e-6
+    on = 0
+    for seed in range(200):
+        u, y, weight, omega = problem(n=100, seed=seed)
+        basis, A, b = features(u, y, weight, omega)
+        on += (regress(A, b[:, 0], float(y[:, 0] @ y[:, 0]), 100, basis).ridges < OFF).any()
+    assert on <= 22
+
+
+def test_a_signal_switches_on_the_group_of_its_input_and_not_that_of_another():
+    # noise leaves a group on in about one of a hundred; more than 4 of 40 have probability 1e-4 at that rate
+    own = other = 0
+    for seed in range(40):
+        u, y, weight, omega = problem(n=400, seed=seed)
+        y = y[:, 0] + 2 * u[:, 0] * np.sqrt(12)
+        y -= y.mean()
+        basis, A, b = features(u, y[:, None], weight, omega[GROUP < 2], GROUP[GROUP < 2])
+        on = regress(A, b[:, 0], float(y @ y), len(y), basis).ridges < OFF
+        own, other = own + on[0], other + on[1]
+    assert own == 40
+    assert other <= 4
+
+
+@pytest.mark.xfail(reason="the iteration ends in a local maximum: the group of all inputs wins", strict=True)
+def test_ridges_have_the_largest_evidence_of_all_choices_of_groups():
+    u, y, weight, omega = problem(n=400, seed=14)
+    y = y[:, 0] + 2 * u[:, 0] * np.sqrt(12)  # depends on input 0 alone
+    y -= y.mean()
+    basis, A, b = features(u, y[:, None], weight, omega)
+    mine = basis.group == 0
+    of_0 = basis.of_groups(np.array([0]))
+    together = regress(A, b[:, 0], float(y @ y), len(y), basis)
+    alone = regress(A[np.ix_(mine, mine)], b[mine, 0], float(y @ y), len(y), of_0)
+    assert together.log_evidence > alone.log_evidence - 1
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_regression_is_equivariant_in_the_unit_of_the_targets(scale):
+    u, y, weight, omega = problem(n=300)
+    y = y[:, 0] + 3 * np.sin(4 * u[:, 0])
+    y -= y.mean()
+    basis, A, b = features(u, y[:, None], weight, omega)
+    one = regress(A, b[:, 0], float(y @ y), len(y), basis)
+    other = regress(A, scale * b[:, 0], float(scale**2 * (y @ y)), len(y), basis)
+    np.testing.assert_allclose(other.c, scale * one.c, rtol=1e-9, atol=1e-12 * scale)
+    np.testing.assert_allclose(other.ridges, one.ridges, rtol=1e-9)
+    assert other.variance == pytest.approx(scale**2 * one.variance)
+    assert other.log_evidence == pytest.approx(one.log_evidence - (len(y) - 1) * np.log(scale))
+
+
+# Solving
+
+
+@pytest.mark.parametrize("spread", [0.0, 12.0])
+def test_penalised_solution_equals_that_of_numpy(spread):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 12)) * 10 ** np.linspace(-spread / 2, spread / 2, 12)
+    A, b = X.T @ X, X.T @ rng.normal(size=60)
+    P = np.where(np.arange(12) % 4 == 0, 0.0, np.diagonal(A) * rng.uniform(0.01, 2.0, 12))
+    before = A.copy()
+    c, inverse_diagonal, log_det = solve_penalised(A, b, P)
+    unit = 1 / np.sqrt(np.diagonal(A))  # NumPy needs columns of one size
+    M = (A + np.diag(P)) * np.outer(unit, unit)
+    np.testing.assert_allclose(c, unit * np.linalg.solve(M, unit * b), rtol=1e-8)
+    np.testing.assert_allclose(inverse_diagonal, unit**2 * np.diagonal(np.linalg.inv(M)), rtol=1e-8)
+    assert log_det == pytest.approx(np.linalg.slogdet(M)[1] - 2 * np.log(unit).sum(), abs=1e-8)
+    np.testing.assert_array_equal(A, before)
+
+
+def test_penalised_solution_of_an_indefinite_matrix_is_refused():
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        solve_penalised(np.array([[1.0, 2.0], [2.0, 1.0]]), np.ones(2), np.zeros(2))
+
+
+def test_basis_without_features_is_none_at_all():
+    basis = Basis(np.zeros((1, 2)), np.zeros((2, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int), np.zeros(0))
+    assert basis.at(np.zeros((5, 2))).shape == (5, 0)
+    series = basis.series(np.array([2.0, 3.0]), np.zeros((0, 2)), np.zeros(2), np.ones(2))
+    np.testing.assert_array_equal(series(np.zeros((4, 2))), np.tile([2.0, 3.0], (4, 1)))
