@@ -225,6 +225,81 @@ def large_file(rows):
         ]
 
 
+def quality(rows):
+    yield [
+        "experiment",
+        "loss above the truth's: default",
+        "paper",
+        "default − paper, 95 %",
+        "worst seed above mean",
+        "seconds: default",
+        "paper",
+        "ratio",
+        "chosen for Σ",
+    ]
+    for row in rows:
+        chosen = ", ".join(
+            f"{name.replace(', ', ' ')} {n}" for name, n in sorted(row["chosen"].items(), key=lambda c: -c[1])
+        )
+        yield [
+            row["experiment"],
+            signed(row["default_excess"]),
+            signed(row["paper_excess"]),
+            signed(row["difference"], row["difference_95"]),
+            f"{row['worst_above_mean']:.4f}",
+            f"{row['default_seconds']:.3f}",
+            f"{row['paper_seconds']:.3f}",
+            f"{row['ratio']:.1f}",
+            chosen,
+        ]
+
+
+def quality_errors(rows):
+    fields = ["drift_error", "covariance_error", "one_step_drift_error", "one_step_covariance_error"]
+    names = ["drift", "covariance", "drift of one step", "covariance of one step"]
+    yield ["experiment", *(f"{name}: default, paper" for name in names)]
+    for row in rows:
+        pairs = [(row[f"default_{field}"], row[f"paper_{field}"]) for field in fields]
+        yield [row["experiment"], *("" if a is None else f"{a:.4f}, {b:.4f}" for a, b in pairs)]
+
+
+def hard_cases(rows):
+    yield [
+        "case",
+        "transitions",
+        "loss above the truth's: default, paper",
+        "worst of the default",
+        "drift error: default, paper",
+        "covariance error: default, paper",
+        "seconds: default, paper",
+    ]
+    for row in rows:
+        yield [
+            row["text"],
+            f"{row['rows']:,}",
+            f"{signed(row['default_excess'])}, {signed(row['paper_excess'])}",
+            signed(row["default_worst"]),
+            f"{row['default_drift_error']:.3f}, {row['paper_drift_error']:.3f}",
+            f"{row['default_covariance_error']:.3f}, {row['paper_covariance_error']:.3f}",
+            f"{row['default_seconds']:.2f}, {row['paper_seconds']:.2f}",
+        ]
+
+
+def refinements(rows):
+    names = list(dict.fromkeys(row["experiment"] for row in rows))
+    yield ["", *names]
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        if variant == "default":
+            continue
+        found = {row["experiment"]: row for row in rows if row["variant"] == variant}
+        yield [f"`{variant}`" if "=" in variant else variant, *(change(found[name]) for name in names)]
+
+
+def change(row):
+    """Loss and drift error relative to the default's."""
+    return f"{signed(row['difference'])}, × {row['drift_error_ratio']:.2f}"
+
+
 TABLES = {
     "pairing": lambda rows: compared(rows, "pairing"),
     "delta": lambda rows: compared(rows, "delta"),
@@ -240,11 +315,17 @@ TABLES = {
     "growth": growth,
     "evaluation": evaluation,
     "large_file": large_file,
+    "quality": quality,
+    "quality_errors": quality_errors,
+    "hard_cases": hard_cases,
+    "refinements": refinements,
 }
+FILES = {"quality_errors": "quality"}
+"""Tables whose results are in a file of another name."""
 
 
 def markdown(name):
-    rows = list(TABLES[name](json.loads((RESULTS / f"{name}.json").read_text())["rows"]))
+    rows = list(TABLES[name](json.loads((RESULTS / f"{FILES.get(name, name)}.json").read_text())["rows"]))
     rows.insert(1, ["---"] * len(rows[0]))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

@@ -9,7 +9,7 @@ The steps are those of Algorithm 1 (`itofit.arff`): resampling, a random walk, a
 - *Step.* Every proposal has a length of its own, over one and a half decades, so that one of them is right.
 - *Judge.* The evidence of the network (`itofit.evidence`), which takes all rows and chooses the ridges on the way,
   after 1, 2, 4, 8, … iterations.
-- *End.* When the last three quarters of the iterations have brought no improvement, four at least.
+- *End.* When the last three quarters of the iterations have brought no improvement, 4 at least, 24 if a wave stood out.
 - *Number.* Where waves still stand out of the noise at the end, half as many frequencies are added, at those, and the
   search goes on.
 """
@@ -41,7 +41,7 @@ ROUNDS_OF_UNITS = 2
 LEAST_NOISE = 1e-14
 LEAST_GAIN = 2.0
 """Of log-evidence, for which frequencies are preferred to earlier ones."""
-LEAST_ITERATIONS = 4
+LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES = 4, 24
 MOST_ITERATIONS = 256
 FEATURES_ALONE = 48
 FEATURES_OF_AXIS = {2: 16, 3: 16}
@@ -57,7 +57,7 @@ MOST_SCREENED = 10_000
 """Points that the comparison takes, at most."""
 SCREENED = 512
 """Frequencies that what the first fit leaves over is compared with, for more than one input."""
-FALSE_ALARM, FALSE_ALARM_AFTER_ONE = 0.002, 0.05
+FALSE_ALARM, FALSE_ALARM_AFTER_ONE = 0.01, 0.05
 """Probability that noise alone gives the search a frequency, before and after one has stood out."""
 
 
@@ -238,7 +238,8 @@ def search(
 
     n_found = walk.seed(best)
     most = MOST_ITERATIONS if arff.max_iterations is None else arff.max_iterations
-    least = min(LEAST_ITERATIONS if arff.min_iterations is None else arff.min_iterations, most)
+    needed = LEAST_ITERATIONS_WITH_WAVES if n_found else LEAST_ITERATIONS
+    least = min(needed if arff.min_iterations is None else arff.min_iterations, most)
     stopped: SearchStop = "max_iterations"
     i, due = 0, 1
     while i < most:
