@@ -45,12 +45,15 @@ SEARCH_ROWS_THREE_INPUTS = 250_000  # of which moments take seconds to make
 class ARFF:
     """Parameters of Algorithm 1; `None` means "choose it from the data".
 
+    How is said in docs/automatic.md for the default of `itofit.fit`, and below for ``fit(..., refine=False)`` and
+    `ARFFRegressor`. A field that is set is obeyed by all of them.
+
     Parameters
     ----------
     n_features : int, optional
         K, the number of frequencies. None: one for every 20 rows, at least 8 and at most 128.
     ridge : float, optional
-        λ, the Tikhonov parameter, relative to targets of unit variance. None: 0.002, the paper's.
+        λ, the Tikhonov parameter: (SᴴS + λN) β̂ = Sᴴy. None: 0.002, the paper's.
     delta : float, optional
         δ, the step of the frequencies' random walk, for inputs scaled to [0, 1]. None: 0.3; the paper's is 0.1.
     gamma : float, optional
@@ -66,10 +69,11 @@ class ARFF:
     max_iterations : int, optional
         Iterations at most. None: 300, or twice `min_iterations` if that is more.
     validation_fraction : float
-        Share of the rows held out for the stagnation rule and the choice of the best network.
+        Share of the rows held out for the stagnation rule and the choice of the best network. The default of
+        `itofit.fit` judges networks by evidence, which takes all rows.
     search_rows : int, optional
         With more rows than this, frequencies are searched on a random subset of this size and the final amplitudes
-        solved on all rows. None: with gridded normal equations all rows for one or two inputs and 250,000 for three,
+        solved on all rows; the default of `itofit.fit` takes that of the drift for both trainings. None: with gridded normal equations all rows for one or two inputs and 250,000 for three,
         with direct ones 100 for every feature, at least 25,000.
     normal_equations : {"direct", "gridded"}, optional
         How sums over the data are made: row by row, or from moments of the data at a cost that does not depend on
