@@ -94,7 +94,7 @@ def test_a_subset_holds_each_of_its_transitions_once():
     ("n", "m", "search_rows", "how"),
     [
         (cells.MOST_ROWS_ALONE, 1, None, "all of them"),
-        (cells.MOST_ROWS_ALONE + 1, 1, None, "gathered on a grid of 1024 cells"),
+        (cells.MOST_ROWS_ALONE + 1, 1, None, "a grid of 1024 cells"),
         (cells.MOST_ROWS, 2, None, "all of them"),
         (cells.MOST_ROWS + 1, 2, None, "16000 of them, drawn at random"),
         (300, 1, 300, "all of them"),

@@ -227,7 +227,6 @@ def test_a_signal_switches_on_the_group_of_its_input_and_not_that_of_another():
     assert other <= 4
 
 
-@pytest.mark.xfail(reason="the iteration ends in a local maximum: the group of all inputs wins", strict=True)
 def test_ridges_have_the_largest_evidence_of_all_choices_of_groups():
     u, y, weight, omega = problem(n=400, seed=14)
     y = y[:, 0] + 2 * u[:, 0] * np.sqrt(12)  # depends on input 0 alone

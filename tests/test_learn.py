@@ -282,6 +282,40 @@ def test_noise_confined_to_a_plane_is_still_positive_definite(floor, refine):
     assert np.isfinite(sde.nll(Transitions(x0, move, 0.1)))
 
 
+def places(lattice, n, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 3, (n, 2)).astype(float) if lattice else rng.uniform(-1, 1, (n, 2))
+
+
+@pytest.mark.filterwarnings("ignore::itofit.DataWarning")
+@ALGORITHMS
+@pytest.mark.parametrize("lattice", [False, True], ids=["anywhere", "on a lattice"])
+@pytest.mark.parametrize(("n", "d", "seed"), [(200, 2, 0), (1000, 3, 0), (1000, 3, 1), (3000, 2, 2)])
+def test_one_noise_for_all_variables_is_still_positive_definite(n, d, seed, lattice, refine):
+    x, rng = places(lattice, n, seed), np.random.default_rng(seed)
+    drift = np.sin(3 * x @ rng.normal(size=(2, d)))
+    noise = (1 + 0.9 * np.sin(2 * x[:, :1])) * rng.normal(size=(n, 1))
+    data = Transitions(x, 0.1 * drift + np.sqrt(0.1) * noise, 0.1)
+    sde = itofit.fit(data, refine=refine, rng=0)
+    np.linalg.cholesky(sde.covariance(np.concatenate([x, 3 * x + 1])))
+    assert np.isfinite(sde.drift(x)).all()
+    assert np.isfinite(sde.nll(data))
+
+
+@pytest.mark.parametrize("lattice", [False, True], ids=["anywhere", "on a lattice"])
+def test_data_without_noise_are_named_and_give_no_nan(lattice):
+    x = places(lattice, 400)
+    data = Transitions(x, 0.1 * np.sin(3 * x), 0.1)
+    try:
+        with pytest.warns(itofit.DataWarning, match=r"increments column [01] follows the drift .* carry no noise"):
+            sde = itofit.fit(data, rng=0)
+    except itofit.InputError as error:
+        assert "follows the drift exactly: it carries no noise" in str(error)  # noqa: PT017
+    else:
+        assert np.isfinite(sde.nll(data))
+        np.linalg.cholesky(sde.covariance(x))
+
+
 @pytest.mark.filterwarnings("ignore::itofit.DataWarning")
 @ALGORITHMS
 @pytest.mark.parametrize("floor", [1e-6, 1e-3, 0.5])

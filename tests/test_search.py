@@ -110,13 +110,13 @@ def test_noise_gets_no_short_waves(m):
 
 
 def test_noise_leaves_nothing_on():
-    # one of the groups stays on in about one of twenty sets of noise: more than 9 of 30 have probability 1e-5
+    # of 150 sets of noise of other seeds 5 left a group on; at that rate more than 6 of 30 have probability 2e-5
     on = 0
     for seed in range(30):
         rng, u = points(300, 2, seed)
         found = look(targets_of(u, rng.normal(size=300)), seed=seed)
         on += len(found.groups_in_use) > 0
-    assert on <= 9
+    assert on <= 6
 
 
 # What it is told
@@ -279,10 +279,8 @@ def test_a_search_that_was_cut_short_says_so():
 
 
 def test_given_features_are_not_added_to():
-    _, _, targets = noisy(lambda u: sum(np.sin(k * u[:, 0]) for k in (10, 47, 90, 133, 171)), 3000, 1, noise=0.3)
+    _, _, targets = noisy(lambda u: sum(np.sin(k * u[:, 0]) for k in (10, 47, 90, 133, 171)), 3000, 1, gridded=True)
     assert look(targets, ARFF(n_features=6)).history.n_features == 6
-    free = look(targets)
-    assert free.history.n_features == len(free.basis.omega)
 
 
 def test_features_are_added_where_waves_are_left_over():
@@ -294,9 +292,6 @@ def test_features_are_added_where_waves_are_left_over():
     assert unexplained(found, u, truth) < 0.01
 
 
-@pytest.mark.xfail(
-    reason="while slow progress is made no features are added, until no iterations are left", strict=True
-)
 def test_features_are_added_before_iterations_run_out():
     u, truth, targets = noisy(lambda u: np.sin(200 * (u[:, 0] + 0.5) ** 2), 6000, 1, noise=0.1, gridded=True)
     assert unexplained(look(targets), u, truth) < 0.5

@@ -108,7 +108,6 @@ def test_a_row_that_counts_thrice_is_three_rows_to_the_gram_matrix(form):
     np.testing.assert_allclose(b, right, rtol=0, atol=1e-10 * times.sum())
 
 
-@pytest.mark.xfail(reason="solve and mse take N for the number of rows and not for what they count", strict=True)
 @FORMS
 def test_a_row_that_counts_thrice_is_three_rows_to_solutions_and_errors(form):
     omega, u, y, _ = problem(n=200)

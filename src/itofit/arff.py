@@ -73,7 +73,8 @@ class ARFF:
         `itofit.fit` judges networks by evidence, which takes all rows.
     search_rows : int, optional
         With more rows than this, frequencies are searched on a random subset of this size and the final amplitudes
-        solved on all rows; the default of `itofit.fit` takes that of the drift for both trainings. None: with gridded normal equations all rows for one or two inputs and 250,000 for three,
+        solved on all rows; the default of `itofit.fit` takes that of the drift for both trainings. None: with gridded
+        normal equations all rows for one or two inputs and 250,000 for three,
         with direct ones 100 for every feature, at least 25,000.
     normal_equations : {"direct", "gridded"}, optional
         How sums over the data are made: row by row, or from moments of the data at a cost that does not depend on

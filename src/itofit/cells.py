@@ -77,7 +77,7 @@ class Plan:
     def how(self) -> str:
         """What becomes of the transitions, in words."""
         if self.gathered:
-            return f"gathered on a grid of {SIDE} cells"
+            return f"a grid of {SIDE} cells"
         return f"{self.split.n_searched} of them, drawn at random" if self.drawn else "all of them"
 
     def folds(self, block: Transitions, index: int) -> Int:

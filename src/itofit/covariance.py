@@ -19,6 +19,8 @@ Factor = Literal["cholesky", "symmetric"]
 FLOOR = 1e-3
 """Default for the smallest eigenvalue of Σ(x), relative to the mean covariance of the data."""
 
+LEAST_RATIO = 1e-5
+"""Of the eigenvalues of a full Σ at one place, in units of the mean covariance: less would be lost in rounding."""
 LEAST_FLOOR = 1e-6
 """A smaller floor would be lost in the rounding of a nearly singular noise."""
 
@@ -104,14 +106,16 @@ def positive_definite(
     white = inverse @ (sigma / np.outer(unit, unit)) @ inverse.T
     try:  # far cheaper than eigenvalues, and usually all there is to do
         np.linalg.cholesky(white - floor * np.eye(d))
-        if np.isinf(ceiling) or not len(white) or np.trace(white, axis1=1, axis2=2).max() < ceiling:
+        if np.trace(white, axis1=1, axis2=2).max(initial=0.0) < min(ceiling, floor / LEAST_RATIO):
             return sigma, np.zeros(len(sigma), dtype=bool)
-        values, vectors = np.linalg.eigh(white)
     except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(white)
-    changed: npt.NDArray[np.bool_] = (values[:, 0] < floor) | (values[:, -1] > ceiling)
-    values, vectors = values[changed], vectors[changed]
-    root = factor @ (vectors * np.sqrt(np.clip(values, floor, ceiling))[:, None, :])
+        pass
+    values, vectors = np.linalg.eigh(white)
+    kept = np.clip(values, floor, ceiling)
+    kept = np.maximum(kept, LEAST_RATIO * kept[:, -1:])
+    changed: npt.NDArray[np.bool_] = (kept != values).any(axis=1)
+    kept, vectors = kept[changed], vectors[changed]
+    root = factor @ (vectors * np.sqrt(kept)[:, None, :])
     sigma[changed] = np.outer(unit, unit) * (root @ root.swapaxes(1, 2))
     return sigma, changed
 

@@ -41,8 +41,11 @@ LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
 LEAST_NOISE = 1e-9
 """Least variance of the noise, relative to that of the targets: what errors of A leave of a fit without noise."""
+JITTERS = (1e-12, 1e-9, 1e-6)
+"""Added to the diagonal of normal equations, in units of itself: the first that makes them positive definite."""
 OFF = 1e12
 """The ridge of a group that the data have switched off."""
+FIRST_RIDGE_OF_ALL = 100.0
 LEAST_RIDGE = 1e-10
 MOST_ROUNDS = 60
 SETTLED = 0.2
@@ -156,8 +159,8 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
     ridge : float, optional
         Algorithm 1's λ, instead of ridges of largest evidence.
     """
-    names, place = np.unique(basis.group, return_inverse=True)
-    ridges = np.ones(len(names)) if ridge is None else ridge * n / basis.largest
+    _, place = np.unique(basis.group, return_inverse=True)
+    ridges = first_ridges(basis) if ridge is None else ridge * n / basis.largest
     for _ in range(MOST_ROUNDS):
         P = ridges[place] * basis.penalty
         c, inverse_diagonal, log_det = solve_penalised(A, b, P)
@@ -176,10 +179,16 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
     return Regression(c, ridges, float(variance), float(determined.sum()), float(log_evidence))
 
 
+def first_ridges(basis: Basis) -> Float:
+    """Ridges (G,) to start from: larger for waves in all directions, so that what one input explains is left to it."""
+    n_inputs = basis.omega.shape[1]
+    return np.where((np.unique(basis.group) == n_inputs) & (n_inputs > 1), FIRST_RIDGE_OF_ALL, 1.0)
+
+
 def updated_ridges(ridges: Float, determined: Float, variance: float, used: Float) -> Float:
     """One step of the ridges towards σ² (γ + DOUBT) / used, a longer one up; groups without effect go off."""
-    ratio = variance * (determined + DOUBT) / np.maximum(used * ridges, 1e-300)
-    ratio = np.clip(ratio, 1e-4, 1e3)
+    wanted = variance * (determined + DOUBT)
+    ratio = np.clip(wanted / np.maximum(used * ridges, 1e-6 * wanted), 1e-4, 1e3)
     new = np.clip(ridges * np.where(ratio > 1, ratio**1.5, ratio), LEAST_RIDGE, OFF)
     return np.asarray(np.where((determined < UNDETERMINED) | (ridges >= OFF), OFF, new))
 
@@ -188,9 +197,12 @@ def solve_penalised(A: Float, b: Float, P: Float) -> tuple[Float, Float, float]:
     """(A + P)⁻¹ b, the diagonal of (A + P)⁻¹, and log det (A + P); columns are scaled first."""
     scale = 1 / np.sqrt(np.diagonal(A) + P)
     M = A * np.outer(scale, scale)
-    M[np.diag_indices(len(M))] = 1.0 + 1e-12
-    factor, failed = scipy.linalg.lapack.dpotrf(M, lower=1, overwrite_a=1)
-    if failed:
+    for jitter in JITTERS:
+        M[np.diag_indices(len(M))] = 1.0 + jitter
+        factor, failed = scipy.linalg.lapack.dpotrf(M, lower=1)
+        if not failed:
+            break
+    else:
         raise np.linalg.LinAlgError("the normal equations are not positive definite")
     inverse_factor, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
     inverse_factor = np.tril(inverse_factor) * scale

@@ -7,7 +7,7 @@ are Fourier series, and a function g of its eigenvalues.
 link        g(η)          what for
 ==========  ============  ====================================================================================
 identity    η             Σ is linear in the waves, as in the paper; positive definite by limits alone
-square      η² + ε        a noise whose amplitude σ is smooth, also where it vanishes; ε is the floor
+square      η² + ε        a noise whose amplitude σ is smooth and keeps its sign
 log         exp(η)        a noise that spans decades
 ==========  ============  ====================================================================================
 
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float
-from itofit.covariance import Structure, entries, to_matrices
+from itofit.covariance import LEAST_RATIO, Structure, entries, to_matrices
 
 Link = Literal["identity", "square", "log"]
 
@@ -54,14 +54,15 @@ def slope(eta: Float, link: Link) -> Float:
 
 def divided_difference(eta: Float, link: Link) -> Float:
     """K_ab for eigenvalues η of shape (n, d): shape (n, d, d)."""
+    eta = np.clip(eta, -LARGEST_EXPONENT, LARGEST_EXPONENT) if link == "log" else eta
     a, b = eta[:, :, None], eta[:, None, :]
     if link == "identity":
         return np.ones(np.broadcast_shapes(a.shape, b.shape))
     if link == "square":
         return a + b
-    half = 0.5 * np.clip(a - b, -LARGEST_EXPONENT, LARGEST_EXPONENT)
+    half = 0.5 * (a - b)
     ratio = np.where(np.abs(half) > 1e-4, np.sinh(half) / np.where(half == 0, 1.0, half), 1 + half**2 / 6)
-    return np.asarray(np.exp(np.clip(0.5 * (a + b), -LARGEST_EXPONENT, LARGEST_EXPONENT)) * ratio)
+    return np.asarray(np.exp(0.5 * (a + b)) * ratio)
 
 
 def inverse_at_one(link: Link) -> float:
@@ -121,7 +122,9 @@ def covariance_at(H: Float, link: Link, shape: Shape, limits: Float) -> tuple[Fl
     spectrum = Spectrum.of(H, shape)
     free = value(spectrum.eta, link)
     C = np.clip(free, *limits)
-    changed = np.any(free != C, axis=1)
     if spectrum.Q is None:
-        return to_matrices(C, "diagonal", shape.d), changed
+        return to_matrices(C, "diagonal", shape.d), np.any(free != C, axis=1)
+    if np.isfinite(limits[0, 0]):
+        C = np.maximum(C, LEAST_RATIO * C.max(axis=1, keepdims=True))
+    changed = np.any(free != C, axis=1)
     return np.asarray((spectrum.Q * C[:, None, :]) @ spectrum.Q.swapaxes(1, 2)), changed

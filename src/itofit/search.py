@@ -37,6 +37,8 @@ START = 0.5
 SHORTEST_STEP, LONGEST_STEP = 0.1, 3.0
 RIDGE = 1e-4
 """Of the solves between which frequencies move; the ridges of the result are chosen from the data."""
+MILESTONES = (32, 64, 128)
+"""Iterations after which frequencies are added, if waves stand out, although the search still improves."""
 ROUNDS_OF_UNITS = 2
 LEAST_NOISE = 1e-14
 LEAST_GAIN = 2.0
@@ -249,12 +251,14 @@ def search(
             continue
         judge(i)
         due = max(i + 1, min(2 * i, most))
-        if i >= max(least, 4 * best_iteration):
-            if arff.n_features is not None or not walk.extend(best):
+        settled = i >= max(least, 4 * best_iteration)
+        if settled or i in MILESTONES:
+            if arff.n_features is None and i < most and walk.extend(best):
+                judge(i)
+                least, due = i + LEAST_ITERATIONS, i + 1
+            elif settled:
                 stopped = "evidence"
                 break
-            judge(i)
-            least, due = i + LEAST_ITERATIONS, i + 1
     history = SearchHistory(
         iteration=np.array(iterations, dtype=float),
         log_evidence=np.array(values) - values[0],

@@ -38,13 +38,14 @@ class DirectNormalEquations:
     y : array of shape (N, p)
         Scaled targets.
     weight : array of shape (N,), optional
-        What each row counts; ones if left out.
+        What each row counts, so that N is their sum; ones if left out.
     """
 
     def __init__(self, u: Float, y: Float, weight: Float | None = None) -> None:
         self.blocks: Blocks = lambda: ((u, y),)
         self.root = None if weight is None else np.sqrt(weight)
         self.n_rows, self.n_inputs = u.shape
+        self.total = self.n_rows if weight is None else float(weight.sum())
         self.n_outputs = y.shape[1]
 
     @classmethod
@@ -75,7 +76,7 @@ class DirectNormalEquations:
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
         gram, right = self.gram(omega)
-        return solve_ridge(lambda: (gram.copy(), right), ridge * self.n_rows)
+        return solve_ridge(lambda: (gram.copy(), right), ridge * self.total)
 
     def mse(self, omega: Float, beta: Complex) -> float:
         """Mean over points and outputs of |y − Re(S β̂)|²."""
@@ -83,7 +84,7 @@ class DirectNormalEquations:
         total = 0.0
         for u, y in self.blocks():
             total += sum(map_chunks(partial(_squares, omega, B, u, y, self.root), len(u)))
-        return total / (self.n_rows * self.n_outputs)
+        return total / (self.total * self.n_outputs)
 
 
 def _sums(omega: Float, u: Float, y: Float, root: Float | None, rows: slice) -> tuple[Float, Float]:

@@ -114,6 +114,8 @@ class GriddedNormalEquations:
         self.part = part
         self.accuracy = accuracy
         self.n_rows, self.n_inputs, self.n_outputs = part.n_rows, part.n_inputs, part.n_outputs
+        weight = getattr(part, "weight", None)
+        self.total = self.n_rows if weight is None else float(weight.sum())
         self.box = np.full(part.n_inputs, -1.0)
         self._lock = Lock()
         self._gram_sums: PolynomialSums | TableSums | None = None
@@ -143,7 +145,7 @@ class GriddedNormalEquations:
 
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
-        return solve_ridge(lambda: self.gram(omega), ridge * self.n_rows, noise=self.accuracy)
+        return solve_ridge(lambda: self.gram(omega), ridge * self.total, noise=self.accuracy)
 
     def mse(self, omega: Float, beta: Complex) -> float:
         """Mean over points and outputs of |y − Re(S β̂)|²."""
@@ -155,7 +157,7 @@ class GriddedNormalEquations:
                 sums = self._error_sums
             if isinstance(sums, DirectNormalEquations):
                 return sums.mse(omega, beta)
-            return sums.squared_error(omega, beta) / (self.n_rows * self.n_outputs)
+            return sums.squared_error(omega, beta) / (self.total * self.n_outputs)
 
     def _enlarge(self, omega: Float) -> None:
         """Make the box hold these frequencies, if it does not yet."""

@@ -37,7 +37,7 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.cells import FOLDS
 from itofit.covariance import entries
-from itofit.evidence import Basis, solve_penalised
+from itofit.evidence import Basis, first_ridges, solve_penalised
 from itofit.links import Link, Shape, Spectrum, covariance_at, divided_difference, inverse_at_one, slope, value
 from itofit.refine.drift import SETTLED, amplitude_ridges, best_ridges
 
@@ -59,8 +59,8 @@ LEAST_IDENTITY = 5e-6
 HARDLY_WORSE = 1.0
 """Log-likelihood that a larger lower limit may cost."""
 MARGIN = 10.0
-"""Upper limit of C, relative to its largest value on the data."""
-NO_FEATURES = Basis(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int), np.zeros(0))
+"""Upper limit of C, relative to its largest value on the data and to the largest product."""
+NO_FEATURES = Basis(np.zeros((0, 1)), np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int), np.zeros(0))
 
 
 class Products(NamedTuple):
@@ -198,7 +198,7 @@ def fit_covariance(
     diagonal = np.equal(*entries(shape.structure, shape.d))
     B = np.zeros((products.ones.shape[1], shape.n_entries))
     B[0] = inverse_at_one(link) * diagonal
-    ridges = np.ones((shape.n_entries, len(basis.largest)))
+    ridges = np.repeat(first_ridges(basis)[None], shape.n_entries, axis=0)
     if start is not None:
         ridges, constant = start.ridges, B
         for share in START_SHARES:  # as near to it as C is positive definite
@@ -271,7 +271,12 @@ def _judged(
             out_of_fold[mine, j] = ones[mine] @ solve_penalised(A - x @ ones[mine], b - x @ z[mine, j], P[:, j])[0]
     _, C, _ = model.parts(ones @ B, S)
     separate = model.shape.separate
-    most = MARGIN * (C.max(axis=0) if separate else np.full(model.shape.d, C.max()))
+    seen = S[:, np.equal(*entries(model.shape.structure, model.shape.d))] / count[:, None]
+    if separate:
+        most = MARGIN * np.minimum(C.max(axis=0), seen.max(axis=0))
+    else:
+        most = np.full(model.shape.d, MARGIN * min(C.max(), seen.sum(axis=1).max()))
+    most = np.maximum(most, 1.0)
     least = 0.5 * np.quantile(C if separate else C.min(axis=1, keepdims=True), 0.01, axis=0)
     limits, loss = Losses.of(model, out_of_fold, S, count, most).limits(least, most)
     return CovarianceFit(model, B, ridges, limits, least, added, loss / count.sum(), determined)

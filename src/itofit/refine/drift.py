@@ -20,7 +20,7 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.cells import FOLDS
-from itofit.evidence import OFF, Basis, solve_penalised, updated_ridges
+from itofit.evidence import OFF, Basis, first_ridges, solve_penalised, updated_ridges
 
 MOST_ROUNDS = 40
 SETTLED = 0.2
@@ -32,7 +32,8 @@ class Drift(NamedTuple):
 
     intercept: Float  # (d,)
     c: Float  # (R, d)
-    ridges: Float  # (d, G)
+    ridges: Float  # (d, G), for outputs in their units
+    unit: Float  # (d,)
     determined: float  # number of amplitudes that the data determine
     folds: list[tuple[Float, Float]]  # intercept and c without the data of each fold
 
@@ -57,7 +58,7 @@ def weighted_drift(
     fold: Int,
     ridge: float | None = None,
 ) -> Drift:
-    """The drift of largest evidence for weights τ Σ⁻¹, and that of each five sixths of the data.
+    """The drift of largest evidence for weights τ Σ⁻¹, and that without each fold of the data.
 
     Parameters
     ----------
@@ -83,6 +84,7 @@ def weighted_drift(
             intercept=np.concatenate([f.intercept for f in alone]),
             c=np.concatenate([f.c for f in alone], axis=1),
             ridges=np.concatenate([f.ridges for f in alone]),
+            unit=np.concatenate([f.unit for f in alone]),
             determined=sum(f.determined for f in alone),
             folds=[
                 (np.concatenate([a for a, _ in parts]), np.concatenate([c for _, c in parts], axis=1))
@@ -95,16 +97,18 @@ def weighted_drift(
         rows = fold == k
         own = precision if len(precision) == 1 else precision[rows]
         H[k], g[k] = _normal_equations(ones[rows], duration[rows], moves[rows], own)
+    unit = np.sqrt(n / np.diagonal(H.sum(axis=0))[:: R + 1])  # of each output, so that ridges have none
+    scale = np.repeat(unit, R + 1)
+    H, g = H * np.outer(scale, scale), g * scale
     with one_blas_thread:
         total, right = H.sum(axis=0), g.sum(axis=0)
-        intercepts = np.diagonal(total)[:: R + 1]  # N, in units of the noise
-        given = None if ridge is None else ridge * intercepts[:, None] / basis.largest
+        given = None if ridge is None else np.repeat(ridge * n / basis.largest[None], d, axis=0)
         ridges, P = best_ridges(total, right, basis, d, given)
         solution, inverse_diagonal, _ = solve_penalised(total, right, P)
         folds = [solve_penalised(total - H[k], right - g[k], P)[0] for k in range(FOLDS)]
-    split = [(part.reshape(d, -1)[:, 0], part.reshape(d, -1)[:, 1:].T) for part in (solution, *folds)]
-    determined = float((1 - inverse_diagonal * P).sum())
-    return Drift(*split[0], ridges, determined, split[1:])
+    parts = [(scale * part).reshape(d, -1) for part in (solution, *folds)]
+    split = [(part[:, 0], part[:, 1:].T) for part in parts]
+    return Drift(*split[0], ridges, unit, float((1 - inverse_diagonal * P).sum()), split[1:])
 
 
 def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: Basis, drift: Drift) -> Drift:
@@ -118,7 +122,7 @@ def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: B
     drift : Drift
     """
     d = len(drift.ridges)
-    P = amplitude_ridges(drift.ridges, basis)
+    P = amplitude_ridges(drift.ridges / drift.unit[:, None] ** 2, basis)
     H, g = np.zeros((len(P), len(P))), np.zeros(len(P))
     for X, h, moves, precision in blocks:
         more, right = _normal_equations(np.concatenate([np.ones((len(X), 1)), X], axis=1), h, moves, precision)
@@ -126,7 +130,8 @@ def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: B
         g += right
     solution, inverse_diagonal, _ = solve_penalised(H, g, P)
     parts = solution.reshape(d, -1)
-    return Drift(parts[:, 0], parts[:, 1:].T, drift.ridges, float((1 - inverse_diagonal * P).sum()), [])
+    determined = float((1 - inverse_diagonal * P).sum())
+    return Drift(parts[:, 0], parts[:, 1:].T, drift.ridges, drift.unit, determined, [])
 
 
 def _normal_equations(ones: Float, duration: Float, moves: Float, precision: Float) -> tuple[Float, Float]:
@@ -163,7 +168,7 @@ def best_ridges(
     penalised = (np.arange(d)[:, None] * (R + 1) + 1 + np.arange(R)).ravel()
     penalty = np.tile(basis.penalty, d)
     if ridges is None:
-        ridges = np.ones((d, G))
+        ridges = np.repeat(first_ridges(basis)[None], d, axis=0)
     flat = (ridges if given is None else given).ravel()
     P = np.zeros(d * (R + 1))
     for _ in range(rounds):
