@@ -17,11 +17,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit._progress import Progress
 from itofit.arff import ARFF
 from itofit.cells import Cells, Plan
-from itofit.covariance import Structure, entries, outer_entries, reference_factor, to_matrices
+from itofit.covariance import Structure, entries, outer_entries, reference_factor, symmetric, to_matrices
 from itofit.evidence import Basis
 from itofit.fourier import FourierSeries
 from itofit.links import Link, Shape
@@ -63,6 +64,8 @@ FALSE_ALARM = 0.01
 """Probability that off-diagonal entries of Σ are tried although there are none."""
 LEAST_GAIN = 2.0
 """Of the log-likelihood of held-out folds that off-diagonal entries of Σ must bring."""
+ROWS_AT_ONCE = 16_384
+"""Transitions of which features and matrices are made at once where all are seen."""
 FOLDS_TO_FIT = 2
 """Of the five folds: on them the candidates are fitted, and on the others compared."""
 ENTRIES_TO_CHOOSE = 16_000
@@ -116,7 +119,8 @@ def learn_automatically(
         f = weighted_drift(X, f_found.basis, cells.duration, moves, sigma.precision(cells.u), cells.fold, drift.ridge)
         sigma = learned.again(f, sigma)
     if plan.drawn:
-        f, sigma = _finished_on_all(data, plan, f_found.basis, f, sigma, bar)
+        with one_blas_thread:
+            f, sigma = _finished_on_all(data, plan, f_found.basis, f, sigma, bar)
     return Automatic(
         drift_series=f_found.basis.series(f.intercept, f.c, scaling.shift, scaling.scale),
         covariance_series=sigma.series(scaling),
@@ -236,7 +240,9 @@ class _Sigma(NamedTuple):
 
     def precision(self, u: Float) -> Float:
         """Σ⁻¹ at scaled points; one for all if it is constant."""
-        return np.asarray(np.linalg.inv(self.at(u[:1] if self.constant else u)))
+        C = self.fit.at(_features(self.basis, u[:1] if self.constant else u))
+        back = np.linalg.inv(self.L)
+        return symmetric(back.T @ np.linalg.inv(C) @ back)
 
     def series(self, scaling: Scaling) -> FourierSeries:
         """H as Fourier series; for the identity link, the entries of Σ."""
@@ -357,7 +363,7 @@ class _Covariance:
 
         def compare(which: Structure, names: Iterable[str], links: Iterable[Link]) -> None:
             L, S = self.in_units(cells, mean, which)
-            fitted = candidates[:: -(-len(candidates) * S.shape[1] // ENTRIES_TO_CHOOSE)]
+            fitted = candidates[:: max(1, -(-len(candidates) * S.shape[1] // ENTRIES_TO_CHOOSE))]
             for name in names:
                 basis, products = bases[name], Products.of(features[name], S, cells.count, cells.fold)
                 for link in links if basis is not None else self.links[:1]:
@@ -371,10 +377,11 @@ class _Covariance:
         compare(structure or "diagonal", bases, self.links)
         chosen = _first_as_good_as_any(tried)
         if structure is None and _correlated(cells, chosen.sigma, features[chosen.name]):
-            compare("full", [chosen.name], [chosen.sigma.fit.link])
-            if chosen.gain_of(tried[-1]) > LEAST_GAIN:
-                n_diagonal = len(tried) - 1
-                compare("full", [chosen.name], [link for link in self.links if link != chosen.sigma.fit.link])
+            n_diagonal = len(tried)
+            compare("full", bases, [chosen.sigma.fit.link])
+            full = _first_as_good_as_any(tried[n_diagonal:])
+            if chosen.gain_of(full) > LEAST_GAIN:
+                compare("full", [full.name], [link for link in self.links if link != chosen.sigma.fit.link])
                 chosen = _first_as_good_as_any(tried[n_diagonal:])
         best = chosen.sigma
         if self.weighted and best.basis is not None:
@@ -391,6 +398,10 @@ class _Covariance:
         L, S = self.in_units(cells, mean, sigma.fit.shape.structure)
         products = Products.of(_features(sigma.basis, cells.u), S, cells.count, cells.fold)
         fit = fit_covariance(products, sigma.basis, sigma.fit.link, sigma.fit.shape, self.arff.ridge, start=sigma.fit)
+        if fit.shape.separate and sigma.basis is not None and fit.link != self.links[0]:
+            # with more data the simplest link may be as good after all
+            simple = fit_covariance(products, sigma.basis, self.links[0], sigma.fit.shape, self.arff.ridge)
+            fit = min(fit, simple, key=lambda fit: fit.cv_nll)
         return _Sigma(sigma.basis, L, fit)
 
     def _targets(self, cells: Cells, S: Float, structure: Structure) -> Targets:
@@ -430,9 +441,11 @@ def _finished_on_all(
     def blocks(label: str) -> Iterator[tuple[Transitions, Float]]:
         n = 0
         for block in data.blocks():
-            n += len(block)
-            bar.show(label, f"all transitions: {n:,} of {plan.n_rows:,}")
-            yield block, plan.scaled(block.inputs)
+            for start in range(0, len(block), ROWS_AT_ONCE):
+                part = block[start : start + ROWS_AT_ONCE]
+                n += len(part)
+                bar.show(label, f"all transitions: {n:,} of {plan.n_rows:,}")
+                yield part, plan.scaled(part.inputs)
 
     f = resolved_drift(
         ((basis.at(u), block.h, block.increments, sigma.precision(u)) for block, u in blocks("drift")), basis, f

@@ -7,7 +7,7 @@ gathered, in one pass:
 - many, with one input, by the cells of a fine grid, in which drift and covariance hardly change;
 - many, with more inputs, as a random subset (fits are finished on all of them, see `itofit.automatic`).
 
-Every cell belongs to one of five folds, by whole groups of transitions where there are enough.
+Every cell belongs to one of five folds, of whole groups of transitions where that makes folds of similar sizes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from itofit.survey import Survey
 from itofit.transitions import BlockedTransitions, Transitions
 
 FOLDS = 5
+LEAST_FOLD = 0.5
+"""Least size of a fold made of whole groups, relative to an equal one; otherwise folds are made of single rows."""
 SIDE = 1024
 """Cells of the grid, in each fold."""
 MOST_ROWS_ALONE = 5_000
@@ -68,10 +70,7 @@ class Plan:
         self.gathered = found.n_rows > limit and self.n_inputs == 1 and search_rows is None
         self.drawn = found.n_rows > limit and not self.gathered
         self.split = Split(seed, found.n_rows, min(limit, found.n_rows), 1)
-        self.fold_of_group: dict[object, int] | None = None
-        if found.groups is not None and len(found.groups) >= FOLDS:
-            order = np.random.default_rng(seed).permutation(len(found.groups))
-            self.fold_of_group = {found.groups[place]: i % FOLDS for i, place in enumerate(order)}
+        self.fold_of_group = None if found.groups is None else _balanced_folds(found.groups, seed)
 
     @property
     def how(self) -> str:
@@ -105,6 +104,8 @@ class Plan:
             kept = block
             if self.drawn:
                 rows = np.flatnonzero(self.split.parts(index) != LEFT_OUT)
+                if not len(rows):
+                    continue
                 kept, fold = block[rows], fold[rows]
             found = values(kept, fold)
             squares = squares + np.einsum("nc,nc->c", found, found)
@@ -130,6 +131,17 @@ class Plan:
 
     def _bins(self, u: Float, fold: Int) -> Int:
         return np.clip(((u[:, 0] + 0.5) * SIDE).astype(np.int64), 0, SIDE - 1) * FOLDS + fold
+
+
+def _balanced_folds(groups: dict[object, int], seed: int) -> dict[object, int] | None:
+    """A fold for each group, with about as many transitions in each; None if the groups are too few or too unequal."""
+    labels = list(groups)
+    shuffled = [labels[i] for i in np.random.default_rng(seed).permutation(len(labels))]
+    load, fold_of = [0] * FOLDS, {}
+    for label in sorted(shuffled, key=lambda label: -groups[label]):
+        fold_of[label] = load.index(min(load))
+        load[fold_of[label]] += groups[label]
+    return fold_of if min(load) * FOLDS > LEAST_FOLD * sum(load) else None
 
 
 def _binned(place: Int, table: Float, n_bins: int) -> Float:

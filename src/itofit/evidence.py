@@ -195,7 +195,7 @@ def updated_ridges(ridges: Float, determined: Float, variance: float, used: Floa
 
 def solve_penalised(A: Float, b: Float, P: Float) -> tuple[Float, Float, float]:
     """(A + P)⁻¹ b, the diagonal of (A + P)⁻¹, and log det (A + P); columns are scaled first."""
-    scale = 1 / np.sqrt(np.diagonal(A) + P)
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(A) + P, 1e-300))  # zero where there are no data
     M = A * np.outer(scale, scale)
     for jitter in JITTERS:
         M[np.diag_indices(len(M))] = 1.0 + jitter

@@ -463,6 +463,15 @@ def _check_consistent(sde: LearnedSDE) -> None:
             _check_array(f"{name}_series.{field}", getattr(series, field), shape, complex_=field == "beta")
         if not (series.scale > 0).all():
             raise InputError(f"{name}_series.scale must be > 0")
+    for settings, history in (
+        (sde.drift_settings, sde.drift_history),
+        (sde.covariance_settings, sde.covariance_history),
+    ):
+        kinds = (Settings, History), (AutomaticSettings, SearchHistory)
+        if not any(isinstance(settings, a) and isinstance(history, b) for a, b in kinds):
+            raise InputError("settings and history of a training are not of one kind")
+    if not isinstance(sde.data, DataSummary):
+        raise InputError("data is not what a training leaves")
     for settings, p in ((sde.drift_settings, d), (sde.covariance_settings, n_entries)):
         if isinstance(settings, AutomaticSettings) and len(settings.ridges) != p:
             raise InputError(f"there are ridges of {len(settings.ridges)} outputs, expected {p}")

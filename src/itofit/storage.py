@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import stat
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -21,7 +22,18 @@ FORMAT = 2
 """Version of the file format; a reader refuses files of a later one."""
 
 _METADATA = "metadata"
-_CORRUPT = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, RuntimeError, MemoryError)
+_CORRUPT = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+    RuntimeError,
+    MemoryError,
+)
 """What reading a damaged file raises; the last two for encrypted members or deep nesting, and for absurd shapes."""
 
 

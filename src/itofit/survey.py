@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ class Survey(NamedTuple):
     h_mean: float
     h_max: float
     inverse_h_mean: float
-    groups: tuple[object, ...] | None  # their labels
+    groups: dict[object, int] | None  # their labels, in order, and sizes
 
     @property
     def n_groups(self) -> int | None:
@@ -42,7 +43,7 @@ def survey(data: Transitions | BlockedTransitions, progress: Progress) -> Survey
     n = 0
     mean = squares = np.zeros(data.n_outputs)  # squares: Σ |rate − mean|²
     low, high, h_sums = np.array(np.inf), np.array(-np.inf), np.zeros(2)
-    labels: set[object] | None = set()
+    sizes: Counter[object] | None = Counter()
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # what does not fit is reported by the checks
         for block in data.blocks():
             rates, h = block.rates, block.h
@@ -57,10 +58,11 @@ def survey(data: Transitions | BlockedTransitions, progress: Progress) -> Survey
             low = np.minimum(low, np.concatenate([lows for lows, _ in ranges]))
             high = np.maximum(high, np.concatenate([*(highs for _, highs in ranges), largest]))
             h_sums += [h.sum(), (1 / h).sum()]
-            if block.groups is None or labels is None:
-                labels = None
+            if block.groups is None or sizes is None:
+                sizes = None
             else:
-                labels.update(np.unique(block.groups).tolist())
+                labels, counts = np.unique(block.groups, return_counts=True)
+                sizes.update(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
             progress.show("reading", f"{n:,} transitions")
     m, d = data.n_inputs, data.n_outputs
     places = np.cumsum([m, d, d, 1])
@@ -80,8 +82,13 @@ def survey(data: Transitions | BlockedTransitions, progress: Progress) -> Survey
         h_mean=float(h_sums[0] / n),
         h_max=h_high.item(),
         inverse_h_mean=float(h_sums[1] / n),
-        groups=None if labels is None else tuple(sorted(labels, key=lambda label: (str(type(label)), label))),
+        groups=None if sizes is None else {label: sizes[label] for label in sorted(sizes, key=_order)},
     )
+
+
+def _order(label: object) -> tuple[str, object]:
+    """By which labels of any types are sorted."""
+    return str(type(label)), label
 
 
 class TransitionRows:

@@ -7,8 +7,8 @@ S = Σ L⁻¹ rrᵀ L⁻ᵀ / h, and the negative log-likelihood of C = g(H) (`i
 
 H = intercept + X c, entry by entry, minimises it by Fisher scoring: least squares with the weights that belong to the
 current C, again and again, and with ridges of largest evidence. Where the noise is not Gaussian, jumps for example, S
-varies more than by 2C². For entries that do not know of each other its variance is taken to be 2C² + 2κC for each
-transition, with κ estimated from the data, and the quasi-likelihood
+varies more than by 2C². For the entries of a diagonal Σ with the identity link its variance is taken to be 2C² + 2κC
+for each transition, with κ estimated from the data, and the quasi-likelihood
 
     ½ (n log (C + κ) + S/κ · log (1 + κ/C))
 
@@ -37,13 +37,18 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.cells import FOLDS
 from itofit.covariance import entries
-from itofit.evidence import Basis, first_ridges, solve_penalised
+from itofit.evidence import OFF, Basis, first_ridges, solve_penalised
 from itofit.links import Link, Shape, Spectrum, covariance_at, divided_difference, inverse_at_one, slope, value
 from itofit.refine.drift import SETTLED, amplitude_ridges, best_ridges
 
 MOST_STEPS = 40
-STEPS_OF_TAILS = 8
-"""Scoring steps in which κ is estimated again."""
+STEPS_OF_TAILS, FIRST_STEP_OF_CELLS = 10, 3
+"""Scoring steps in which κ is estimated; of cells of many transitions, of which misfits look like tails, not the first."""
+LARGEST_RATIO = 1000.0
+LARGEST_LOG_STEP = 3.0
+"""By which log C may change in one step."""
+STEPS_OF_FREEDOM = 3
+"""Scoring steps in which features that were switched off may come back."""
 MOST_HALVINGS = 16
 START_SHARES = (1.0, 0.95, 0.8, 0.5, 0.0)
 LEAST_GAIN = 0.05
@@ -124,11 +129,15 @@ class Model(NamedTuple):
         return gradient, weight
 
     def tails(self, H: Float, S: Float, count: Float) -> float:
-        """κ, from the variance 2C² + 2κC of the products of each transition: zero for Gaussian noise."""
-        if not self.shape.separate:
+        """κ, from the variance 2C² + 2κC of the products of each transition: zero for Gaussian noise.
+
+        What a cell says of it is cut at LARGEST_RATIO of S and nC, so that no place where C is too small decides.
+        """
+        if not self.shape.separate or self.link != "identity":  # elsewhere the likelihood has no poles on the way
             return 0.0
         C, n = value(H, self.link), count[:, None]
-        excess = n * (n * (S / n - C) ** 2 / (2 * C) - C)
+        ratio = np.minimum(S / (n * C), LARGEST_RATIO)
+        excess = n * C * (n * (ratio - 1) ** 2 / 2 - 1)
         return max(float(excess.sum() / (n.sum() * C.shape[1])), 0.0)
 
 
@@ -211,7 +220,15 @@ def fit_covariance(
             more = products._replace(S=products.S + added * products.count[:, None] * diagonal)
             model, B, P, ridges = _scored(model, more, basis, B, ridges, ridge)
             fits.append(_judged(model, more, products.S, B, P, ridges, added))
-    return min(fits, key=lambda fit: fit.cv_nll)
+        best = min(fits, key=lambda fit: fit.cv_nll)
+        loss_of_one = 0.5 * float(products.S[:, diagonal].sum() / products.count.sum())  # for C = 1
+        if best.cv_nll <= loss_of_one or not products.ones.shape[1] > 1 or ridge is not None:
+            return best
+        B = np.zeros_like(B)
+        B[0] = inverse_at_one(link) * diagonal
+        off = np.full_like(ridges, OFF)
+        P = np.concatenate([np.zeros((1, len(off))), np.full((len(B) - 1, len(off)), OFF)])
+        return _judged(Model(link, shape), products, products.S, B, P, off, 0.0)
 
 
 def _scored(
@@ -221,7 +238,7 @@ def _scored(
     ones, S, count, _ = products
     P = np.zeros_like(B)
     for step in range(MOST_STEPS):
-        if step < STEPS_OF_TAILS:
+        if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
             model = model._replace(kappa=model.tails(ones @ B, S, count))
         systems, weight, z = _systems(model, products, ones @ B)
         spread = (weight * (z - ones @ B) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
@@ -229,17 +246,23 @@ def _scored(
         for j, (A, b) in enumerate(systems):
             given = None if ridge is None else ridge * A[:1, :1] / basis.largest
             rounds, variance = 4 if step else 12, max(1.0, float(spread[j]))
-            new_ridges[j : j + 1], P[:, j] = best_ridges(A, b, basis, 1, given, ridges[j : j + 1], rounds, variance)
+            old = ridges[j : j + 1]
+            if step < STEPS_OF_FREEDOM:
+                old = np.where(old < OFF, old, first_ridges(basis))
+            new_ridges[j : j + 1], P[:, j] = best_ridges(A, b, basis, 1, given, old, rounds, variance)
             new[:, j] = solve_penalised(A, b, P[:, j])[0]
-        before = model.nll(ones @ B, S, count) + 0.5 * float((P * B**2).sum())
+        B = np.where(P < OFF, B, 0.0)
+        loss = model.nll(ones @ B, S, count) + 0.5 * float((P * B**2).sum())
+        if model.link == "log":
+            new = B + (new - B) * min(1.0, LARGEST_LOG_STEP / max(float(np.abs(ones @ (new - B)).max()), 1e-300))
         for halving in range(MOST_HALVINGS):
             trial = B + 0.5**halving * (new - B)
-            gain = before - model.nll(ones @ trial, S, count) - 0.5 * float((P * trial**2).sum())
+            gain = loss - model.nll(ones @ trial, S, count) - 0.5 * float((P * trial**2).sum())
             if gain >= 0:
                 break
         else:
             return model, B, P, new_ridges  # up to rounding no step improves on what there is
-        settled = np.abs(np.log(new_ridges / ridges)).max(initial=0.0) < SETTLED
+        settled = step >= STEPS_OF_FREEDOM and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
         B, ridges = trial, new_ridges
         if gain < LEAST_GAIN * 0.5**halving and settled:
             break
@@ -269,6 +292,10 @@ def _judged(
             mine = fold == k
             x = ones[mine].T * weight[mine, j]
             out_of_fold[mine, j] = ones[mine] @ solve_penalised(A - x @ ones[mine], b - x @ z[mine, j], P[:, j])[0]
+    if model.link == "log":
+        out_of_fold = np.clip(out_of_fold, ones @ B - LARGEST_LOG_STEP, ones @ B + LARGEST_LOG_STEP)
+    elif model.link == "identity" and model.shape.separate:  # one step from a fit that has not settled may be wild
+        out_of_fold = np.clip(out_of_fold, 0.1 * (ones @ B), 10 * (ones @ B))
     _, C, _ = model.parts(ones @ B, S)
     separate = model.shape.separate
     seen = S[:, np.equal(*entries(model.shape.structure, model.shape.d))] / count[:, None]
