@@ -251,13 +251,13 @@ def _scored(
                 old = np.where(old < OFF, old, first_ridges(basis))
             new_ridges[j : j + 1], P[:, j] = best_ridges(A, b, basis, 1, given, old, rounds, variance)
             new[:, j] = solve_penalised(A, b, P[:, j])[0]
-        B = np.where(P < OFF, B, 0.0)
-        loss = model.nll(ones @ B, S, count) + 0.5 * float((P * B**2).sum())
+        on = np.where(P < OFF, P, 0.0)  # what was just switched off is on its way to zero
+        loss = model.nll(ones @ B, S, count) + 0.5 * float((on * B**2).sum())
         if model.link == "log":
             new = B + (new - B) * min(1.0, LARGEST_LOG_STEP / max(float(np.abs(ones @ (new - B)).max()), 1e-300))
         for halving in range(MOST_HALVINGS):
             trial = B + 0.5**halving * (new - B)
-            gain = loss - model.nll(ones @ trial, S, count) - 0.5 * float((P * trial**2).sum())
+            gain = loss - model.nll(ones @ trial, S, count) - 0.5 * float((on * trial**2).sum())
             if gain >= 0:
                 break
         else:
