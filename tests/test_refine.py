@@ -19,7 +19,7 @@ from itofit.refine import (
     resolved_drift,
     weighted_drift,
 )
-from itofit.refine.covariance import ADDED, FLOORS, HARDLY_WORSE, MARGIN, Losses, Model, cell_nll
+from itofit.refine.covariance import FLOORS, HARDLY_WORSE, MARGIN, Losses, Model, cell_nll
 from itofit.refine.drift import amplitude_ridges, normal_matrix
 
 LINKS = get_args(Link)
@@ -325,11 +325,12 @@ def heavy(rng, C, kappa):
 def test_tails_are_measured(kappa):
     # the estimate has a standard error of about 0.02 to 0.2 for 50,000 products: the bounds are beyond five of them
     rng = np.random.default_rng(0)
-    eta = rng.uniform(0.5, 1.5, (50_000, 1))
-    S = heavy(rng, value(eta, "square"), kappa)
-    found = Model("square", Shape("full", 1)).tails(eta, S, np.ones(len(S)))
+    C = rng.uniform(0.5, 1.5, (50_000, 1))
+    S = heavy(rng, C, kappa)
+    found = Model("identity", Shape("full", 1)).tails(C, S, np.ones(len(S)))
     assert found == pytest.approx(kappa, abs=0.1 + 0.2 * kappa)
-    assert Model("square", FULL).tails(np.zeros((2, 3)), np.ones((2, 3)), np.ones(2)) == 0.0
+    assert Model("identity", FULL).tails(np.zeros((2, 3)), np.ones((2, 3)), np.ones(2)) == 0.0
+    assert Model("square", Shape("full", 1)).tails(C, S, np.ones(len(S))) == 0.0
 
 
 def test_weights_with_tails_are_the_inverse_variances():
@@ -378,7 +379,7 @@ def test_a_constant_covariance_is_the_mean_of_the_products(link, shape, count):
     else:
         S = products.S * np.diagonal(inverse) ** 2
     fit = fit_covariance(products._replace(S=S), None, link, shape)
-    assert fit.added == (min(ADDED) if link == "identity" and shape is FULL else 0.0)
+    assert fit.added == 0
     np.testing.assert_allclose(fit.at(np.empty((1, 0)))[0], (1 + fit.added) * np.eye(2), atol=1e-9)
     assert fit.determined == pytest.approx(shape.n_entries)
 

@@ -18,12 +18,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from itofit._blocks import one_blas_thread
-from itofit._checks import Float, Int
+from itofit._checks import Float, InputError, Int
 from itofit._progress import Progress
 from itofit.arff import ARFF
 from itofit.cells import Cells, Plan
 from itofit.covariance import Structure, entries, outer_entries, reference_factor, symmetric, to_matrices
-from itofit.evidence import Basis
+from itofit.evidence import LEAST_NOISE, Basis
 from itofit.fourier import FourierSeries
 from itofit.links import Link, Shape
 from itofit.normal_equations import (
@@ -200,6 +200,8 @@ def _drift_of_one_covariance(found: Found, X: Float, cells: Cells, moves: Float,
         values = f.intercept + X @ f.c
         cross = values.T @ moves
         mean = (products - cross - cross.T + (values.T * cells.duration) @ values) / N
+        own = np.diag_indices(d)
+        mean[own] = np.maximum(mean[own], LEAST_NOISE * products[own] / N)  # cancellation leaves no more
         inverse = np.linalg.inv(reference_factor(mean))
         change = np.abs(np.linalg.eigvalsh(inverse @ np.linalg.inv(precision) @ inverse.T) - 1).max()
         precision = _uncoupled(mean, N)
@@ -220,6 +222,13 @@ def _uncoupled(covariance: Float, N: float) -> Float:
 
 
 # The covariance
+
+
+def check_noise(mean: Float) -> None:
+    """Raise if the mean covariance of residuals says that there is no noise at all."""
+    for column, variance in enumerate(np.diagonal(mean)):
+        if not variance > 0:
+            raise InputError(f"increments column {column} follows the drift exactly: it carries no noise to learn")
 
 
 class _Sigma(NamedTuple):
@@ -332,8 +341,9 @@ class _Covariance:
             return outer_entries(residual / np.sqrt(block.h)[:, None], "full")
 
         cells = self.plan.gather(self.data, values, self.bar, "residuals")
-        mean = cells.sums.sum(axis=0) / cells.count.sum()
-        return cells, to_matrices(mean[None], "full", self.d)[0]
+        mean = to_matrices(cells.sums.sum(axis=0)[None] / cells.count.sum(), "full", self.d)[0]
+        check_noise(mean)
+        return cells, mean
 
     def in_units(self, cells: Cells, mean: Float, structure: Structure) -> tuple[Float, Float]:
         """L of a mean covariance, and the entries of L⁻¹ S L⁻ᵀ of each cell."""

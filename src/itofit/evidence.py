@@ -39,7 +39,7 @@ from itofit.fourier import FourierSeries, real_sum
 
 LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
-LEAST_NOISE = 1e-9
+LEAST_NOISE = 1e-10
 """Least variance of the noise, relative to that of the targets: what errors of A leave of a fit without noise."""
 JITTERS = (1e-12, 1e-9, 1e-6)
 """Added to the diagonal of normal equations, in units of itself: the first that makes them positive definite."""

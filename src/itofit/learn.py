@@ -12,7 +12,7 @@ from itofit._checks import RNG, DataWarning, Float, InputError, flag, fraction, 
 from itofit._progress import Progress
 from itofit._version import __version__
 from itofit.arff import ARFF
-from itofit.automatic import Data, learn_automatically
+from itofit.automatic import Data, check_noise, learn_automatically
 from itofit.covariance import (
     FLOOR,
     LEAST_FLOOR,
@@ -283,7 +283,7 @@ def _fit_covariance(
     scaling = Scaling.of(found.low, found.high, np.zeros(n_entries))
     sample = Sample(rng, rows, arff, scaling, bar, "covariance")
     mean = to_matrices(sample.mean[None], structure, data.n_outputs)[0]
-    _check_noise(mean)
+    check_noise(mean)
     return fit_series(rng, sample, _target_units(mean, structure)), mean
 
 
@@ -389,9 +389,3 @@ def _check_learnable(found: Survey, warn: bool) -> None:
             DataWarning,
             stacklevel=3,
         )
-
-
-def _check_noise(mean: Float) -> None:
-    for column, variance in enumerate(np.diagonal(mean)):
-        if not variance > 0:
-            raise InputError(f"increments column {column} follows the drift exactly: it carries no noise to learn")

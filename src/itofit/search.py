@@ -301,6 +301,7 @@ class _Walk:
         self.gamma = 1.0 if arff.gamma is None else arff.gamma
         self.V = np.eye(len(targets.squares))
         self.false_alarm = FALSE_ALARM
+        self.smooth: Float | None = None  # frequencies that leave nothing over
         self.acceptance: list[float] = []
         self.seconds: list[float] = []
 
@@ -339,6 +340,8 @@ class _Walk:
         """Let half of each group start at waves that stand out of the noise of the first fit; how many there are."""
         waves, size = self._standing_out(start)
         self.omega = self.omega.copy()  # the start keeps its own
+        if not len(waves):
+            self.smooth = start.basis.omega
         for places in self._members():
             drawn = self._drawn(waves, size, self.free[places[0]], (len(places) + 1) // 2)
             self.omega[places[: len(drawn)]] = drawn
@@ -349,6 +352,8 @@ class _Walk:
         K = len(best.basis.omega)
         if min(MOST_FEATURES, self.targets.n / ROWS_PER_FEATURE) < 3 * K // 2 or len(self.group) > K:
             return False  # or the last extension was for nothing
+        if best.basis.omega is self.smooth:  # which has been looked at
+            return False
         waves, size = self._standing_out(best)
         found = [self._drawn(waves, size, self.free[places[0]], len(places) // 2) for places in self._members()]
         if not sum(map(len, found)):

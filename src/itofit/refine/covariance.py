@@ -43,14 +43,17 @@ from itofit.refine.drift import SETTLED, amplitude_ridges, best_ridges
 
 MOST_STEPS = 40
 STEPS_OF_TAILS, FIRST_STEP_OF_CELLS = 10, 3
-"""Scoring steps in which κ is estimated; of cells of many transitions, of which misfits look like tails, not the first."""
+"""Scoring steps in which κ is estimated; of cells of many transitions, whose misfits look like tails, not the first."""
 LARGEST_RATIO = 1000.0
 LARGEST_LOG_STEP = 3.0
 """By which log C may change in one step."""
 STEPS_OF_FREEDOM = 3
 """Scoring steps in which features that were switched off may come back."""
-MOST_HALVINGS = 16
+MOST_HALVINGS = {True: 16, False: 6}
+"""Of a step, for entries that do not know of each other, and for others."""
 START_SHARES = (1.0, 0.95, 0.8, 0.5, 0.0)
+ROUNDING = 1e-6
+"""Log-likelihood by which rounding may make a step look worse."""
 LEAST_GAIN = 0.05
 """Of the log-likelihood of all data: fits that gain less have settled."""
 ADDED = (1e-2, 1e-4)
@@ -59,7 +62,7 @@ LEAST_WEIGHT = 1e-8
 """Least weight of a transition in scoring, where C does not depend on H."""
 FLOORS = np.concatenate([10.0 ** np.arange(-12.0, -4.0), 10.0 ** np.arange(-4.0, -0.4, 0.5)])
 """Lower limits of C that are compared."""
-LEAST_IDENTITY = 5e-6
+LEAST_IDENTITY = 5e-5
 """The same for the identity link are larger than this."""
 HARDLY_WORSE = 1.0
 """Log-likelihood that a larger lower limit may cost."""
@@ -216,7 +219,7 @@ def fit_covariance(
                 break
     fits = []
     with one_blas_thread:
-        for added in ADDED if link == "identity" and not shape.separate else (0.0,):
+        for added in ADDED if link == "identity" and not shape.separate and len(basis.largest) else (0.0,):
             more = products._replace(S=products.S + added * products.count[:, None] * diagonal)
             model, B, P, ridges = _scored(model, more, basis, B, ridges, ridge)
             fits.append(_judged(model, more, products.S, B, P, ridges, added))
@@ -255,14 +258,15 @@ def _scored(
         loss = model.nll(ones @ B, S, count) + 0.5 * float((on * B**2).sum())
         if model.link == "log":
             new = B + (new - B) * min(1.0, LARGEST_LOG_STEP / max(float(np.abs(ones @ (new - B)).max()), 1e-300))
-        for halving in range(MOST_HALVINGS):
+        for halving in range(MOST_HALVINGS[model.shape.separate]):
             trial = B + 0.5**halving * (new - B)
             gain = loss - model.nll(ones @ trial, S, count) - 0.5 * float((on * trial**2).sum())
-            if gain >= 0:
+            if gain >= -ROUNDING:
                 break
         else:
             return model, B, P, new_ridges  # up to rounding no step improves on what there is
-        settled = step >= STEPS_OF_FREEDOM and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
+        free = step < STEPS_OF_FREEDOM and bool(len(basis.largest))
+        settled = not free and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
         B, ridges = trial, new_ridges
         if gain < LEAST_GAIN * 0.5**halving and settled:
             break
