@@ -238,26 +238,34 @@ def test_nll_is_that_of_scipy_up_to_a_constant(link, shape):
     limits = np.array([[-np.inf] * shape.d, [np.inf] * shape.d])
     C, _ = covariance_at(H, link, shape, limits)
     expected = -sum(multivariate_normal(np.zeros(shape.d), C[i]).logpdf(r[i]).sum() for i in range(len(H)))
-    found = Model(link, shape).nll(H, entries_of(S, shape), np.full(len(H), 3.0))
+    found = Model(link, shape).nll(Model(link, shape).parts(H, entries_of(S, shape)), np.full(len(H), 3.0))
     assert found + 1.5 * len(H) * shape.d * np.log(2 * np.pi) == pytest.approx(expected, rel=1e-9)
 
 
 def test_nll_is_infinite_where_a_matrix_is_not_positive_definite():
     H, S, count = some_cells("identity", FULL)
     H[3] = [1.0, 2.0, 1.0]
-    assert Model("identity", FULL).nll(H, entries_of(S, FULL), count) == np.inf
-    assert Model("identity", DIAGONAL, 0.5).nll(H[:, [0, 2]] * [[-1.0, 1.0]], S[:, [0, 1], [0, 1]], count) == np.inf
+    assert Model("identity", FULL).nll(Model("identity", FULL).parts(H, entries_of(S, FULL)), count) == np.inf
+    assert (
+        Model("identity", DIAGONAL, 0.5).nll(
+            Model("identity", DIAGONAL, 0.5).parts(H[:, [0, 2]] * [[-1.0, 1.0]], S[:, [0, 1], [0, 1]]), count
+        )
+        == np.inf
+    )
 
 
 @pytest.mark.parametrize("link", LINKS)
 def test_quasi_likelihood_goes_over_into_the_gaussian_one(link):
     H, S, count = some_cells(link, DIAGONAL)
     S = entries_of(S, DIAGONAL)
-    gaussian, nearly = Model(link, DIAGONAL).nll(H, S, count), Model(link, DIAGONAL, 1e-8).nll(H, S, count)
+    gaussian, nearly = (
+        Model(link, DIAGONAL).nll(Model(link, DIAGONAL).parts(H, S), count),
+        Model(link, DIAGONAL, 1e-8).nll(Model(link, DIAGONAL, 1e-8).parts(H, S), count),
+    )
     assert nearly == pytest.approx(gaussian, rel=1e-6)
     for one, other in zip(
-        Model(link, DIAGONAL).derivatives(H, S, count),
-        Model(link, DIAGONAL, 1e-8).derivatives(H, S, count),
+        Model(link, DIAGONAL).derivatives(Model(link, DIAGONAL).parts(H, S), count),
+        Model(link, DIAGONAL, 1e-8).derivatives(Model(link, DIAGONAL, 1e-8).parts(H, S), count),
         strict=True,
     ):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
@@ -274,7 +282,7 @@ def gradient_by_differences(model, H, S, count, step=1e-5):
         for sign in (1, -1):
             moved = H[n : n + 1].copy()
             moved[0, p] += sign * step
-            ends.append(model.nll(moved, S[n : n + 1], count[n : n + 1]))
+            ends.append(model.nll(model.parts(moved, S[n : n + 1]), count[n : n + 1]))
         found[n, p] = (ends[0] - ends[1]) / (2 * step)
     return found
 
@@ -283,7 +291,7 @@ def gradient_by_differences(model, H, S, count, step=1e-5):
 def test_gradient_is_that_of_the_nll(link, shape, kappa):
     H, S, count = some_cells(link, shape)
     S, model = entries_of(S, shape), Model(link, shape, kappa)
-    gradient, _ = model.derivatives(H, S, count)
+    gradient, _ = model.derivatives(model.parts(H, S), count)
     expected = gradient_by_differences(model, H, S, count)
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 
@@ -295,10 +303,13 @@ def test_expected_second_derivative_is_that_at_the_expected_products(link, shape
     model = Model(link, shape, kappa)
     C, _ = covariance_at(H, link, shape, np.array([[-np.inf] * shape.d, [np.inf] * shape.d]))
     S = entries_of(count[:, None, None] * C, shape)
-    _, weight = model.derivatives(H, S, count)
+    _, weight = model.derivatives(model.parts(H, S), count)
     step = 1e-5
     for p in range(shape.n_entries):
-        ends = [model.derivatives(H + sign * step * np.eye(shape.n_entries)[p], S, count)[0] for sign in (1, -1)]
+        ends = [
+            model.derivatives(model.parts(H + sign * step * np.eye(shape.n_entries)[p], S), count)[0]
+            for sign in (1, -1)
+        ]
         np.testing.assert_allclose(weight[:, p], (ends[0] - ends[1])[:, p] / (2 * step), rtol=1e-5, atol=1e-6)
 
 
@@ -310,7 +321,9 @@ def test_expected_second_derivative_is_the_variance_of_the_gradient(link, shape)
     H = np.repeat(some_cells(link, shape, n=1, seed=3)[0], 40_000, axis=0)
     C, _ = covariance_at(H, link, shape, np.array([[-np.inf] * shape.d, [np.inf] * shape.d]))
     count = np.full(len(H), 2.0)
-    gradient, weight = Model(link, shape).derivatives(H, entries_of(wishart(rng, C, count), shape), count)
+    gradient, weight = Model(link, shape).derivatives(
+        Model(link, shape).parts(H, entries_of(wishart(rng, C, count), shape)), count
+    )
     np.testing.assert_allclose(gradient.var(axis=0), weight[0], rtol=0.15)
     assert (np.abs(gradient.mean(axis=0)) < 6 * np.sqrt(weight[0] / len(H))).all()  # one in 10^9
 
@@ -339,7 +352,7 @@ def test_weights_with_tails_are_the_inverse_variances():
     shape, model = Shape("full", 1), Model("log", Shape("full", 1), 2.0)
     H = np.full((200_000, 1), 0.3)
     S = heavy(rng, value(H, "log"), 2.0)
-    gradient, weight = model.derivatives(H, S, np.ones(len(H)))
+    gradient, weight = model.derivatives(model.parts(H, S), np.ones(len(H)))
     assert gradient.var() == pytest.approx(weight[0, 0], rel=0.15)
     assert shape.separate
 
@@ -408,7 +421,10 @@ def test_a_fit_is_better_than_its_start_and_close_to_the_truth(link, shape):
     H = np.zeros((len(U), shape.n_entries))
     H[:] = inverse_at_one(link) * (np.equal(*np.tril_indices(2)) if shape is FULL else 1.0)
     H_fit = products.ones @ fit.B
-    assert fit.model.nll(H_fit, products.S, products.count) < fit.model.nll(H, products.S, products.count) - 50
+    assert (
+        fit.model.nll(fit.model.parts(H_fit, products.S), products.count)
+        < fit.model.nll(fit.model.parts(H, products.S), products.count) - 50
+    )
     C, truth = fit.at(products.ones[:, 1:]), varying(U)
     if shape is DIAGONAL:
         truth = truth * np.eye(2)
@@ -421,7 +437,7 @@ def test_a_fit_is_better_than_its_start_and_close_to_the_truth(link, shape):
 def test_a_fit_has_no_gradient_left(link):
     basis, products = products_of(varying, U, DIAGONAL)
     fit = fit_covariance(products, basis, link, DIAGONAL, ridge=1e-3)
-    gradient, weight = fit.model.derivatives(products.ones @ fit.B, products.S, products.count)
+    gradient, weight = fit.model.derivatives(fit.model.parts(products.ones @ fit.B, products.S), products.count)
     for j in range(2):
         A = (products.ones.T * weight[:, j]) @ products.ones
         P = amplitude_ridges(fit.ridges[j : j + 1], basis)
@@ -442,7 +458,9 @@ def test_a_fit_that_starts_from_a_fit_ends_there():
     basis, products = products_of(varying, U, FULL)
     first = fit_covariance(products, basis, "log", FULL)
     again = fit_covariance(products, basis, "log", FULL, start=first)
-    before, after = (f.model.nll(products.ones @ f.B, products.S, products.count) for f in (first, again))
+    before, after = (
+        f.model.nll(f.model.parts(products.ones @ f.B, products.S), products.count) for f in (first, again)
+    )
     assert abs(after - before) < 1
     X = products.ones[:, 1:]
     assert np.abs(again.at(X) - first.at(X)).max() < 0.1 * np.abs(first.at(X)).max()
@@ -453,7 +471,7 @@ def test_a_start_outside_the_cone_is_not_taken():
     fit = fit_covariance(products, basis, "identity", FULL)
     outside = fit._replace(B=fit.B * -5)
     again = fit_covariance(products, basis, "identity", FULL, start=outside)
-    assert np.isfinite(again.model.nll(products.ones @ again.B, products.S, products.count))
+    assert np.isfinite(again.model.nll(again.model.parts(products.ones @ again.B, products.S), products.count))
     np.linalg.cholesky(again.at(products.ones[:, 1:]))
 
 

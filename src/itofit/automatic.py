@@ -23,7 +23,7 @@ from itofit._progress import Progress
 from itofit.arff import ARFF
 from itofit.cells import Cells, Plan
 from itofit.covariance import Structure, entries, outer_entries, reference_factor, symmetric, to_matrices
-from itofit.evidence import LEAST_NOISE, Basis
+from itofit.evidence import LEAST_NOISE, OFF, Basis
 from itofit.fourier import FourierSeries
 from itofit.links import Link, Shape
 from itofit.normal_equations import (
@@ -243,6 +243,12 @@ class _Sigma(NamedTuple):
         """Whether it is the same everywhere."""
         return self.basis is None
 
+    def without_what_is_off(self) -> _Sigma:
+        """The same without features if all are switched off."""
+        if self.basis is None or (self.fit.ridges < OFF).any():
+            return self
+        return _Sigma(None, self.L, self.fit._replace(B=self.fit.B[:1], ridges=self.fit.ridges[:, :0]))
+
     def at(self, u: Float) -> Float:
         """Σ at scaled points, shape (n, d, d)."""
         return np.asarray(self.L @ self.fit.at(_features(self.basis, u)) @ self.L.T)
@@ -393,7 +399,7 @@ class _Covariance:
             if chosen.gain_of(full) > LEAST_GAIN:
                 compare("full", [full.name], [link for link in self.links if link != chosen.sigma.fit.link])
                 chosen = _first_as_good_as_any(tried[n_diagonal:])
-        best = chosen.sigma
+        best = chosen.sigma.without_what_is_off()
         if self.weighted and best.basis is not None:
             return best  # good enough for weights; what is kept is fitted to the residuals of the weighted drift
         return self._fitted(cells, mean, best)

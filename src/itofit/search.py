@@ -55,7 +55,7 @@ MOST_FEATURES = 512
 REACH = {1: 256.0, 2: 60.0, 3: 24.0}
 REACH_MANY = 24.0
 """Frequencies beyond are not proposed."""
-MOST_SCREENED = 10_000
+MOST_SCREENED = 6_000
 """Points that the comparison takes, at most."""
 SCREENED = 512
 """Frequencies that what the first fit leaves over is compared with, for more than one input."""

@@ -89,6 +89,14 @@ class Products(NamedTuple):
         return Products(self.ones[rows], self.S[rows], self.count[rows], self.fold[rows])
 
 
+class Parts(NamedTuple):
+    """H and S of every cell, in the axes of H."""
+
+    spectrum: Spectrum
+    C: Float  # (n, d): eigenvalues of C
+    turned: Float  # (n, d, d), or (n, d) where the entries do not know of each other: S
+
+
 class Model(NamedTuple):
     """How C follows from H, and how S varies."""
 
@@ -96,23 +104,23 @@ class Model(NamedTuple):
     shape: Shape
     kappa: float = 0.0
 
-    def parts(self, H: Float, S: Float) -> tuple[Spectrum, Float, Float]:
-        """H by its eigenvalues, those of C (n, d), and S turned into their axes."""
+    def parts(self, H: Float, S: Float) -> Parts:
+        """What the other methods know of H (n, p) and S (n, p)."""
         spectrum = Spectrum.of(H, self.shape)
-        return spectrum, value(spectrum.eta, self.link), spectrum.turned(S, self.shape)
+        return Parts(spectrum, value(spectrum.eta, self.link), spectrum.turned(S, self.shape))
 
-    def nll(self, H: Float, S: Float, count: Float) -> float:
+    def nll(self, parts: Parts, count: Float) -> float:
         """The (quasi-)likelihood of all cells; infinite if a C is not positive definite."""
-        spectrum, C, turned = self.parts(H, S)
+        spectrum, C, turned = parts
         if not (C > 0).all():
             return np.inf
         own = spectrum.diagonal(turned)
         fit = own / C if self.kappa == 0 else own / self.kappa * np.log1p(self.kappa / C)
         return float(0.5 * (count @ np.log(C + self.kappa) + fit.sum(axis=0)).sum())
 
-    def derivatives(self, H: Float, S: Float, count: Float) -> tuple[Float, Float]:
+    def derivatives(self, parts: Parts, count: Float) -> tuple[Float, Float]:
         """Gradient of the nll in each entry of H, and its expected second derivative: shapes (n, p)."""
-        spectrum, C, turned = self.parts(H, S)
+        spectrum, C, turned = parts
         if spectrum.Q is None:
             E, inverse = slope(spectrum.eta, self.link), 0.5 / (C * (C + self.kappa))
             return (count[:, None] * C - turned) * E * inverse, count[:, None] * E**2 * inverse
@@ -215,7 +223,7 @@ def fit_covariance(
         ridges, constant = start.ridges, B
         for share in START_SHARES:  # as near to it as C is positive definite
             B = constant + share * (start.B - constant)
-            if np.isfinite(model.nll(products.ones @ B, products.S, products.count)):
+            if np.isfinite(model.nll(model.parts(products.ones @ B, products.S), products.count)):
                 break
     fits = []
     with one_blas_thread:
@@ -239,11 +247,11 @@ def _scored(
 ) -> tuple[Model, Float, Float, Float]:
     """Fisher scoring from B and ridges: the model with its κ, and where B, P and the ridges end."""
     ones, S, count, _ = products
-    P = np.zeros_like(B)
+    P, parts = np.zeros_like(B), model.parts(ones @ B, S)
     for step in range(MOST_STEPS):
         if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
             model = model._replace(kappa=model.tails(ones @ B, S, count))
-        systems, weight, z = _systems(model, products, ones @ B)
+        systems, weight, z = _systems(model, products, ones @ B, parts)
         spread = (weight * (z - ones @ B) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
         new, new_ridges = np.empty_like(B), np.empty_like(ridges)
         for j, (A, b) in enumerate(systems):
@@ -255,28 +263,31 @@ def _scored(
             new_ridges[j : j + 1], P[:, j] = best_ridges(A, b, basis, 1, given, old, rounds, variance)
             new[:, j] = solve_penalised(A, b, P[:, j])[0]
         on = np.where(P < OFF, P, 0.0)  # what was just switched off is on its way to zero
-        loss = model.nll(ones @ B, S, count) + 0.5 * float((on * B**2).sum())
+        loss = model.nll(parts, count) + 0.5 * float((on * B**2).sum())
         if model.link == "log":
             new = B + (new - B) * min(1.0, LARGEST_LOG_STEP / max(float(np.abs(ones @ (new - B)).max()), 1e-300))
         for halving in range(MOST_HALVINGS[model.shape.separate]):
             trial = B + 0.5**halving * (new - B)
-            gain = loss - model.nll(ones @ trial, S, count) - 0.5 * float((on * trial**2).sum())
+            trial_parts = model.parts(ones @ trial, S)
+            gain = loss - model.nll(trial_parts, count) - 0.5 * float((on * trial**2).sum())
             if gain >= -ROUNDING:
                 break
         else:
             return model, B, P, new_ridges  # up to rounding no step improves on what there is
         free = step < STEPS_OF_FREEDOM and bool(len(basis.largest))
         settled = not free and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
-        B, ridges = trial, new_ridges
+        B, ridges, parts = trial, new_ridges, trial_parts
         if gain < LEAST_GAIN * 0.5**halving and settled:
             break
     return model, B, P, ridges
 
 
-def _systems(model: Model, products: Products, H: Float) -> tuple[list[tuple[Float, Float]], Float, Float]:
+def _systems(
+    model: Model, products: Products, H: Float, parts: Parts
+) -> tuple[list[tuple[Float, Float]], Float, Float]:
     """One scoring step as a least-squares problem for each entry of H: A and b, and its weights and targets (n, p)."""
-    ones, S, count, _ = products
-    gradient, weight = model.derivatives(H, S, count)
+    ones, _, count, _ = products
+    gradient, weight = model.derivatives(parts, count)
     weight = np.maximum(weight, LEAST_WEIGHT * count[:, None])
     z = H - gradient / weight
     weighted = [ones.T * column for column in weight.T]
@@ -288,7 +299,8 @@ def _judged(
 ) -> CovarianceFit:
     """A fit with the likelihood of each fold by amplitudes one scoring step away, without the fold."""
     ones, _, count, fold = products
-    systems, weight, z = _systems(model, products, ones @ B)
+    parts = model.parts(ones @ B, products.S)
+    systems, weight, z = _systems(model, products, ones @ B, parts)
     out_of_fold, determined = np.empty_like(z), 0.0
     for j, (A, b) in enumerate(systems):
         determined += float((1 - solve_penalised(A, b, P[:, j])[1] * P[:, j]).sum())
@@ -300,7 +312,7 @@ def _judged(
         out_of_fold = np.clip(out_of_fold, ones @ B - LARGEST_LOG_STEP, ones @ B + LARGEST_LOG_STEP)
     elif model.link == "identity" and model.shape.separate:  # one step from a fit that has not settled may be wild
         out_of_fold = np.clip(out_of_fold, 0.1 * (ones @ B), 10 * (ones @ B))
-    _, C, _ = model.parts(ones @ B, S)
+    C = parts.C
     separate = model.shape.separate
     seen = S[:, np.equal(*entries(model.shape.structure, model.shape.d))] / count[:, None]
     if separate:
@@ -403,7 +415,7 @@ def rescored(
         H = products.ones @ fit.B
         if fit.link == "identity":  # which may leave its limits at places that were not fitted
             H = covariance_at(H, fit.link, fit.shape, fit.limits)[0][:, rows, cols]
-        for j, (more, right) in enumerate(_systems(fit.model, products._replace(S=products.S + added), H)[0]):
+        for j, (more, right) in enumerate(_systems(fit.model, products, H, fit.model.parts(H, products.S + added))[0]):
             A[j] += more
             b[j] += right
     new = np.column_stack([solve_penalised(A[j], b[j], P[j])[0] for j in range(len(P))])
