@@ -390,7 +390,7 @@ class _Walk:
         if m == 1:
             return np.pi * np.arange(1.0, 1 + self.reach // np.pi)[:, None]
         M = SCREENED
-        length = np.exp(self.rng.uniform(np.log(2.0), np.log(0.8 * self.reach), (M, 1)))
+        length = np.exp(self.rng.uniform(np.log(4.0), np.log(0.8 * self.reach), (M, 1)))
         direction = self.rng.standard_normal((M, m))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         direction[: M // 4] = np.eye(m)[np.arange(M // 4) % m]
