@@ -160,7 +160,7 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
         Algorithm 1's λ, instead of ridges of largest evidence.
     """
     _, place = np.unique(basis.group, return_inverse=True)
-    ridges = first_ridges(basis) if ridge is None else ridge * n / basis.largest
+    ridges = first_ridges(basis) if ridge is None else given_ridges(ridge, n, basis)
     for _ in range(MOST_ROUNDS):
         P = ridges[place] * basis.penalty
         c, inverse_diagonal, log_det = solve_penalised(A, b, P)
@@ -177,6 +177,11 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
     penalised = rss + P @ c**2
     log_evidence = -0.5 * ((n - 1) * np.log(penalised / n) + log_det - np.log(np.maximum(P, 1e-300)).sum())
     return Regression(c, ridges, float(variance), float(determined.sum()), float(log_evidence))
+
+
+def given_ridges(ridge: float, n: float, basis: Basis) -> Float:
+    """Algorithm 1's λ for n observations as ridges (G,) of principal features; zero would let rounding decide."""
+    return np.maximum(ridge * n / basis.largest, LEAST_RIDGE)
 
 
 def first_ridges(basis: Basis) -> Float:

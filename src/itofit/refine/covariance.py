@@ -37,7 +37,7 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.cells import FOLDS
 from itofit.covariance import entries
-from itofit.evidence import OFF, Basis, first_ridges, solve_penalised
+from itofit.evidence import OFF, Basis, first_ridges, given_ridges, solve_penalised
 from itofit.links import Link, Shape, Spectrum, covariance_at, divided_difference, inverse_at_one, slope, value
 from itofit.refine.drift import SETTLED, amplitude_ridges, best_ridges
 
@@ -255,7 +255,7 @@ def _scored(
         spread = (weight * (z - ones @ B) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
         new, new_ridges = np.empty_like(B), np.empty_like(ridges)
         for j, (A, b) in enumerate(systems):
-            given = None if ridge is None else ridge * A[:1, :1] / basis.largest
+            given = None if ridge is None else given_ridges(ridge, float(A[0, 0]), basis)[None]
             rounds, variance = 4 if step else 12, max(1.0, float(spread[j]))
             old = ridges[j : j + 1]
             if step < STEPS_OF_FREEDOM:

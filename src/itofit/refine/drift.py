@@ -20,7 +20,7 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.cells import FOLDS
-from itofit.evidence import OFF, Basis, first_ridges, solve_penalised, updated_ridges
+from itofit.evidence import OFF, Basis, first_ridges, given_ridges, solve_penalised, updated_ridges
 
 MOST_ROUNDS = 40
 SETTLED = 0.2
@@ -102,7 +102,7 @@ def weighted_drift(
     H, g = H * np.outer(scale, scale), g * scale
     with one_blas_thread:
         total, right = H.sum(axis=0), g.sum(axis=0)
-        given = None if ridge is None else np.repeat(ridge * n / basis.largest[None], d, axis=0)
+        given = None if ridge is None else np.repeat(given_ridges(ridge, n, basis)[None], d, axis=0)
         ridges, P = best_ridges(total, right, basis, d, given)
         solution, inverse_diagonal, _ = solve_penalised(total, right, P)
         folds = [solve_penalised(total - H[k], right - g[k], P)[0] for k in range(FOLDS)]
