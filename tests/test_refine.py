@@ -543,7 +543,7 @@ def test_the_upper_limit_is_never_below_the_lower_one():
 def test_losses_are_sums_over_cells_and_add_up(shape, link):
     H, S, count = some_cells(link, shape, n=30)
     S, model, most = entries_of(S, shape), Model(link, shape), np.full(2, 4.0)
-    losses = Losses.of(model, H, S, count, most)
+    losses = Losses.of(model, model.parts(H, S), count, most)
     assert set(losses.floors) <= set(FLOORS)
     for i, floor in enumerate(losses.floors):
         C, _ = covariance_at(H, link, shape, np.array([[floor] * 2, [4.0] * 2]))
@@ -551,7 +551,9 @@ def test_losses_are_sums_over_cells_and_add_up(shape, link):
         traces = np.trace(np.linalg.solve(C, matrices), axis1=1, axis2=2)
         expected = 0.5 * (count * np.linalg.slogdet(C)[1] + traces)
         assert losses.sums[i].sum() == pytest.approx(expected.sum(), rel=1e-8)
-    halves = [Losses.of(model, H[rows], S[rows], count[rows], most) for rows in (slice(0, 11), slice(11, 30))]
+    halves = [
+        Losses.of(model, model.parts(H[rows], S[rows]), count[rows], most) for rows in (slice(0, 11), slice(11, 30))
+    ]
     both = halves[0].plus(halves[1])
     np.testing.assert_allclose(both.sums, losses.sums, rtol=1e-10)
     np.testing.assert_allclose(both.products, losses.products, rtol=1e-10)
@@ -584,7 +586,8 @@ def test_held_out_losses_are_the_nll_of_each_cell_with_limits_that_suit_them(sha
     fit = fit_covariance(products, basis, "log", shape)
     _, new = products_of(varying, U, shape, seed=1, count=2)
     H = new.ones @ fit.B
-    limits, total = Losses.of(fit.model, H, new.S, new.count, fit.limits[1]).limits(fit.least, fit.limits[1])
+    losses = Losses.of(fit.model, fit.model.parts(H, new.S), new.count, fit.limits[1])
+    limits, total = losses.limits(fit.least, fit.limits[1])
     C, _ = covariance_at(H, "log", shape, limits)
     S = new.S[:, [[0, 1], [1, 2]]] if shape is FULL else new.S[:, :, None] * np.eye(2)
     expected = 0.5 * (2 * np.linalg.slogdet(C)[1] + np.trace(np.linalg.solve(C, S), axis1=1, axis2=2))
@@ -613,7 +616,7 @@ def test_another_step_on_more_data_improves_on_their_likelihood(link, shape):
     ones = np.column_stack([np.ones(len(X)), X])
 
     def loss(f):
-        return Losses.of(f.model, ones @ f.B, more.S, more.count, f.limits[1]).least
+        return Losses.of(f.model, f.model.parts(ones @ f.B, more.S), more.count, f.limits[1]).least
 
     assert loss(new) < loss(fit) - 1
     if shape is DIAGONAL:  # whose entries the features can follow: ten times the data
@@ -629,7 +632,8 @@ def test_another_step_that_does_not_help_is_not_made():
     new = rescored(lambda: [(X, products.S)], basis, fit)
 
     def loss(f):
-        return Losses.of(f.model, products.ones @ f.B, products.S, products.count, f.limits[1]).least
+        parts = f.model.parts(products.ones @ f.B, products.S)
+        return Losses.of(f.model, parts, products.count, f.limits[1]).least
 
     assert loss(new) <= loss(fit)
     assert loss(new) > loss(fit) - 1  # it was at its best already

@@ -23,7 +23,7 @@ from itofit._progress import Progress
 from itofit.arff import ARFF
 from itofit.cells import Cells, Plan
 from itofit.covariance import Structure, entries, outer_entries, reference_factor, symmetric, to_matrices
-from itofit.evidence import LEAST_NOISE, OFF, Basis
+from itofit.evidence import LEAST_NOISE, OFF, Basis, with_intercept
 from itofit.fourier import FourierSeries
 from itofit.links import Link, Shape
 from itofit.normal_equations import (
@@ -112,7 +112,7 @@ def learn_automatically(
     f_found = search(rng, _drift_targets(cells, d, drift), drift, mixed=d > 1, on_iteration=_shown(bar, "drift"))
     X = f_found.basis.at(cells.u)
     f = _drift_of_one_covariance(f_found, X, cells, moves, drift)
-    learned = _Covariance(rng, plan, data, cells, f_found.basis, covariance, links, cross_fit, weighted, bar)
+    learned = _Covariance(rng, plan, data, f_found.basis, covariance, links, cross_fit, weighted, bar)
     sigma = learned.choose(f, structure)
     if weighted and (not sigma.constant or sigma.fit.shape.structure == "diagonal"):
         bar.show("drift", "weighted by the inverse covariance")
@@ -305,7 +305,7 @@ def _correlated(cells: Cells, sigma: _Sigma, X: Float) -> bool:
     off = rows > cols
     variances = np.diagonal(sigma.at(cells.u), axis1=1, axis2=2)
     products = cells.sums[:, off] / np.sqrt(variances[:, rows[off]] * variances[:, cols[off]])
-    ones = np.concatenate([np.ones((len(X), 1)), X], axis=1)
+    ones = with_intercept(X)
     z = (ones.T @ products) / np.sqrt(np.maximum((ones**2).T @ products**2, 1e-300))
     return bool(np.abs(z).max(initial=0.0) > np.sqrt(2 * np.log(z.size / FALSE_ALARM + 1)))
 
@@ -318,7 +318,6 @@ class _Covariance:
         rng: np.random.Generator,
         plan: Plan,
         data: Data,
-        cells: Cells,
         drift_basis: Basis,
         arff: ARFF,
         links: tuple[Link, ...],
@@ -327,7 +326,7 @@ class _Covariance:
         bar: Progress,
     ) -> None:
         self.weighted = weighted
-        self.rng, self.plan, self.data, self.cells = rng, plan, data, cells
+        self.rng, self.plan, self.data = rng, plan, data
         self.drift_basis, self.arff, self.links, self.cross_fit, self.bar = drift_basis, arff, links, cross_fit, bar
         self.d = data.n_outputs
         self.candidates: tuple[Candidate, ...] = ()
@@ -452,7 +451,7 @@ class _Covariance:
 def _finished_on_all(
     data: Data, plan: Plan, basis: Basis, f: Drift, sigma: _Sigma, bar: Progress
 ) -> tuple[Drift, _Sigma]:
-    """Amplitudes of drift and covariance from all transitions, in one pass for each."""
+    """Amplitudes of drift and covariance from all transitions, in one pass and two."""
 
     def blocks(label: str) -> Iterator[tuple[Transitions, Float]]:
         n = 0

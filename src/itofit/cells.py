@@ -19,7 +19,7 @@ import numpy as np
 
 from itofit._checks import Float, Int
 from itofit._progress import Progress
-from itofit.rows import LEFT_OUT, Split
+from itofit.rows import LEFT_OUT, Split, scaled
 from itofit.survey import Survey
 from itofit.transitions import BlockedTransitions, Transitions
 
@@ -90,7 +90,7 @@ class Plan:
 
     def scaled(self, x: Float) -> Float:
         """Inputs in [−½, ½]."""
-        return ((x.T - self.shift[:, None]) / self.scale[:, None]).T
+        return scaled(x, self.shift, self.scale)
 
     def gather(self, data: Transitions | BlockedTransitions, values: Values, progress: Progress, label: str) -> Cells:
         """Sum values over the cells, in one pass."""

@@ -72,7 +72,7 @@ class Basis(NamedTuple):
         return real_sum(self.omega, self.transform[:K] - 1j * self.transform[K:], u) - self.mean
 
     def series(self, intercept: Float, c: Float, shift: Float, scale: Float) -> FourierSeries:
-        """Intercept (p,) + X c, for amplitudes c of shape (R, p), as a function of x = shift + scale · u."""
+        """The function intercept (p,) + X c of x = shift + scale · u, for amplitudes c of shape (R, p)."""
         K, amplitudes = len(self.omega), self.transform @ c
         return FourierSeries(
             omega=self.omega,
@@ -97,6 +97,11 @@ class Basis(NamedTuple):
             group=self.group[kept],
             largest=self.largest[np.isin(np.unique(self.group), groups)],
         )
+
+
+def with_intercept(X: Float) -> Float:
+    """Features X (n, R) after a column of ones: shape (n, R + 1)."""
+    return np.concatenate([np.ones((len(X), 1)), X], axis=1)
 
 
 def principal_features(omega: Float, group: Int, gram: Float, right: Float) -> tuple[Basis, Float, Float]:

@@ -23,7 +23,7 @@ from itofit._blocks import BLOCK_ROWS, map_chunks, one_blas_thread
 from itofit._checks import Complex, Float, columns
 from itofit._trigonometry import cos_sin
 from itofit.chebyshev import evaluate, evaluation_seconds, expansion, n_terms
-from itofit.rows import column_range
+from itofit.rows import column_range, scaled
 
 ACCURACY = 1e-15
 """Of evaluation by polynomials, relative to Σ|β̂_k|: that of direct sums."""
@@ -182,4 +182,4 @@ class FourierSeries:
 
     def _scaled(self, x: npt.ArrayLike) -> Float:
         points = columns("x", x, n_columns=self.n_inputs)
-        return ((points.T - self.shift[:, None]) / self.scale[:, None]).T
+        return scaled(points, self.shift, self.scale)

@@ -26,7 +26,7 @@ from itofit.normal_equations import (
     accuracy_for,
     moments_of,
 )
-from itofit.rows import TRAIN, VALIDATION, Rows, Split, column_sum, n_held_out
+from itofit.rows import TRAIN, VALIDATION, Rows, Split, column_sum, n_held_out, scaled
 from itofit.search import SearchHistory
 
 FIRST_MOMENTS = {1: 256, 2: 64, 3: 24}
@@ -65,8 +65,7 @@ class Scaling:
 
     def __call__(self, x: Float, y: Float) -> tuple[Float, Float]:
         """Scaled points and targets."""
-        u = (x.T - self.shift[:, None]) / self.scale[:, None]
-        return u.T, (y.T - self.offset[:, None]).T
+        return scaled(x, self.shift, self.scale), (y.T - self.offset[:, None]).T
 
 
 class Sample:

@@ -47,6 +47,11 @@ class ArrayRows:
             yield self.x[rows], self.y[rows]
 
 
+def scaled(x: Float, shift: Float, scale: Float) -> Float:
+    """(x − shift) / scale for points x (n, m), column by column: far faster than broadcasting over narrow rows."""
+    return ((x.T - shift[:, None]) / scale[:, None]).T
+
+
 def column_range(x: Float) -> tuple[Float, Float]:
     """Smallest and largest value of each column, far faster than NumPy's minimum over the rows of a narrow array."""
     return np.array([column.min() for column in x.T]), np.array([column.max() for column in x.T])

@@ -378,7 +378,7 @@ class _Walk:
         return grid[stands_out], np.sqrt(power[stands_out])
 
     def _drawn(self, waves: Float, size: Float, free: Float, n: int) -> Float:
-        """N of the waves that move in free directions only, larger ones more often; none if there is none."""
+        """As many of the waves that move in free directions only, larger ones more often; none if there is none."""
         possible = np.flatnonzero((waves * (1 - free) == 0).all(axis=1))
         if not len(possible):
             return np.empty((0, self.n_inputs))

@@ -37,9 +37,9 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.cells import FOLDS
 from itofit.covariance import entries
-from itofit.evidence import OFF, Basis, first_ridges, given_ridges, solve_penalised
+from itofit.evidence import OFF, SETTLED, Basis, first_ridges, given_ridges, solve_penalised, with_intercept
 from itofit.links import Link, Shape, Spectrum, covariance_at, divided_difference, inverse_at_one, slope, value
-from itofit.refine.drift import SETTLED, amplitude_ridges, best_ridges
+from itofit.refine.drift import amplitude_ridges, best_ridges
 
 MOST_STEPS = 40
 STEPS_OF_TAILS, FIRST_STEP_OF_CELLS = 10, 3
@@ -82,7 +82,7 @@ class Products(NamedTuple):
     @classmethod
     def of(cls, X: Float, S: Float, count: Float, fold: Int) -> Products:
         """With features X of shape (n, R)."""
-        return cls(np.concatenate([np.ones((len(X), 1)), X], axis=1), S, count, fold)
+        return cls(with_intercept(X), S, count, fold)
 
     def at(self, rows: Int) -> Products:
         """Those of some cells."""
@@ -216,11 +216,12 @@ def fit_covariance(
     """
     basis, model = basis or NO_FEATURES, Model(link, shape)
     diagonal = np.equal(*entries(shape.structure, shape.d))
-    B = np.zeros((products.ones.shape[1], shape.n_entries))
-    B[0] = inverse_at_one(link) * diagonal
+    constant = np.zeros((products.ones.shape[1], shape.n_entries))
+    constant[0] = inverse_at_one(link) * diagonal
+    B = constant
     ridges = np.repeat(first_ridges(basis)[None], shape.n_entries, axis=0)
     if start is not None:
-        ridges, constant = start.ridges, B
+        ridges = start.ridges
         for share in START_SHARES:  # as near to it as C is positive definite
             B = constant + share * (start.B - constant)
             if np.isfinite(model.nll(model.parts(products.ones @ B, products.S), products.count)):
@@ -235,11 +236,9 @@ def fit_covariance(
         loss_of_one = 0.5 * float(products.S[:, diagonal].sum() / products.count.sum())  # for C = 1
         if best.cv_nll <= loss_of_one or not products.ones.shape[1] > 1 or ridge is not None:
             return best
-        B = np.zeros_like(B)
-        B[0] = inverse_at_one(link) * diagonal
-        off = np.full_like(ridges, OFF)
-        P = np.concatenate([np.zeros((1, len(off))), np.full((len(B) - 1, len(off)), OFF)])
-        return _judged(Model(link, shape), products, products.S, B, P, off, 0.0)
+        off, P = np.full_like(ridges, OFF), np.full_like(constant, OFF)
+        P[0] = 0.0
+        return _judged(Model(link, shape), products, products.S, constant, P, off, 0.0)
 
 
 def _scored(
@@ -321,7 +320,7 @@ def _judged(
         most = np.full(model.shape.d, MARGIN * min(C.max(), seen.sum(axis=1).max()))
     most = np.maximum(most, 1.0)
     least = 0.5 * np.quantile(C if separate else C.min(axis=1, keepdims=True), 0.01, axis=0)
-    limits, loss = Losses.of(model, out_of_fold, S, count, most).limits(least, most)
+    limits, loss = Losses.of(model, model.parts(out_of_fold, S), count, most).limits(least, most)
     return CovarianceFit(model, B, ridges, limits, least, added, loss / count.sum(), determined)
 
 
@@ -336,9 +335,9 @@ class Losses(NamedTuple):
     products: Float  # (F, F, k): of the nll with one limit and with another
 
     @classmethod
-    def of(cls, model: Model, H: Float, S: Float, count: Float, most: Float) -> Losses:
-        """Those of H (n, p), with upper limits (d,)."""
-        spectrum, C, turned = model.parts(H, S)
+    def of(cls, model: Model, parts: Parts, count: Float, most: Float) -> Losses:
+        """Those of H and S, with upper limits (d,)."""
+        spectrum, C, turned = parts
         floors = FLOORS[FLOORS > LEAST_IDENTITY] if model.link == "identity" else FLOORS
         nll = np.stack([cell_nll(C, spectrum.diagonal(turned), count, floor, most) for floor in floors])  # (F, n, d)
         if not model.shape.separate:
@@ -379,11 +378,9 @@ def cell_nll(C: Float, own: Float, count: Float, lower: Float | float, upper: Fl
 
 def held_out_losses(fit: CovarianceFit, products: Products) -> Float:
     """The nll of each of some other cells, with the lower limits that suit them."""
-    H = products.ones @ fit.B
-    (lower, upper), _ = Losses.of(fit.model, H, products.S, products.count, fit.limits[1]).limits(
-        fit.least, fit.limits[1]
-    )
-    spectrum, C, turned = fit.model.parts(H, products.S)
+    parts, most = fit.model.parts(products.ones @ fit.B, products.S), fit.limits[1]
+    (lower, upper), _ = Losses.of(fit.model, parts, products.count, most).limits(fit.least, most)
+    spectrum, C, turned = parts
     return cell_nll(C, spectrum.diagonal(turned), products.count, lower, upper).sum(axis=1)
 
 
@@ -423,7 +420,7 @@ def rescored(
     totals: list[Losses] = []
     for products in passed():
         ones, S, count, _ = products
-        losses = [Losses.of(fit.model, ones @ trial, S, count, fit.limits[1]) for trial in trials]
+        losses = [Losses.of(fit.model, fit.model.parts(ones @ B, S), count, fit.limits[1]) for B in trials]
         totals = [one.plus(other) for one, other in zip(totals, losses, strict=True)] if totals else losses
     best = int(np.argmin([total.least for total in totals]))
     limits, _ = totals[best].limits(fit.least, fit.limits[1])

@@ -20,11 +20,18 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.cells import FOLDS
-from itofit.evidence import OFF, Basis, first_ridges, given_ridges, solve_penalised, updated_ridges
+from itofit.evidence import (
+    OFF,
+    SETTLED,
+    Basis,
+    first_ridges,
+    given_ridges,
+    solve_penalised,
+    updated_ridges,
+    with_intercept,
+)
 
 MOST_ROUNDS = 40
-SETTLED = 0.2
-"""Change of log λ at which ridges have settled."""
 
 
 class Drift(NamedTuple):
@@ -91,7 +98,7 @@ def weighted_drift(
                 for parts in zip(*(f.folds for f in alone), strict=True)
             ],
         )
-    ones = np.concatenate([np.ones((n, 1)), X], axis=1)
+    ones = with_intercept(X)
     H, g = np.zeros((FOLDS, d * (R + 1), d * (R + 1))), np.zeros((FOLDS, d * (R + 1)))
     for k in range(FOLDS):
         rows = fold == k
@@ -125,7 +132,7 @@ def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: B
     P = amplitude_ridges(drift.ridges / drift.unit[:, None] ** 2, basis)
     H, g = np.zeros((len(P), len(P))), np.zeros(len(P))
     for X, h, moves, precision in blocks:
-        more, right = _normal_equations(np.concatenate([np.ones((len(X), 1)), X], axis=1), h, moves, precision)
+        more, right = _normal_equations(with_intercept(X), h, moves, precision)
         H += more
         g += right
     solution, inverse_diagonal, _ = solve_penalised(H, g, P)
@@ -165,16 +172,15 @@ def best_ridges(
     names, place = np.unique(basis.group, return_inverse=True)
     G, R = len(names), len(basis.penalty)
     everywhere = (np.arange(d)[:, None] * G + place).ravel()  # output and group of each amplitude with a ridge
-    penalised = (np.arange(d)[:, None] * (R + 1) + 1 + np.arange(R)).ravel()
+    penalised = np.tile(np.arange(R + 1) > 0, d)
     penalty = np.tile(basis.penalty, d)
     if ridges is None:
         ridges = np.repeat(first_ridges(basis)[None], d, axis=0)
-    flat = (ridges if given is None else given).ravel()
-    P = np.zeros(d * (R + 1))
+    if given is not None:
+        return given, amplitude_ridges(given, basis)
+    flat = ridges.ravel()
     for _ in range(rounds):
-        P[penalised] = flat[everywhere] * penalty
-        if given is not None:
-            break
+        P = amplitude_ridges(flat.reshape(d, G), basis)
         active = P < OFF
         c = np.zeros(len(P))
         inverse_diagonal = np.zeros(len(P))
@@ -187,5 +193,4 @@ def best_ridges(
         flat = new
         if moved < SETTLED:
             break
-    P[penalised] = flat[everywhere] * penalty
-    return flat.reshape(d, G), P
+    return flat.reshape(d, G), amplitude_ridges(flat.reshape(d, G), basis)
