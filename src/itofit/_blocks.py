@@ -8,7 +8,7 @@ threads, and the chunks' results are combined in order, so rounding does not dep
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
@@ -105,3 +105,12 @@ def map_chunks(work: Callable[[slice], T], n_rows: int, result_bytes: int = 1, c
         if threads == 1:
             return [work(chunk) for chunk in chunks]
         return list(_pool(os.getpid(), threads).map(work, chunks))
+
+
+def map_tasks(work: Callable[[int], T], tasks: Sequence[int], n_rows: int) -> list[T]:
+    """`work` on each of a few independent tasks over `n_rows` rows, in parallel if that is worth it."""
+    threads = min(n_threads(), len(tasks)) if n_rows >= CHUNK_ROWS else 1
+    with one_blas_thread:
+        if threads <= 1:
+            return [work(task) for task in tasks]
+        return list(_pool(os.getpid(), threads).map(work, tasks))

@@ -66,6 +66,8 @@ LEAST_GAIN = 2.0
 """Of the log-likelihood of held-out folds that off-diagonal entries of Σ must bring."""
 ROWS_AT_ONCE = 16_384
 """Transitions of which features and matrices are made at once where all are seen."""
+KEPT_NUMBERS = 4_000_000
+"""Numbers of features that are kept from one pass over all transitions to the next: 32 MB."""
 FOLDS_TO_FIT = 2
 """Of the five folds: on them the candidates are fitted, and on the others compared."""
 ENTRIES_TO_CHOOSE = 16_000
@@ -116,7 +118,8 @@ def learn_automatically(
     sigma = learned.choose(f, structure)
     if weighted and (not sigma.constant or sigma.fit.shape.structure == "diagonal"):
         bar.show("drift", "weighted by the inverse covariance")
-        f = weighted_drift(X, f_found.basis, cells.duration, moves, sigma.precision(cells.u), cells.fold, drift.ridge)
+        precision = sigma.precision(_features(sigma.basis, cells.u))
+        f = weighted_drift(X, f_found.basis, cells.duration, moves, precision, cells.fold, drift.ridge)
         sigma = learned.again(f, sigma)
     if plan.drawn:
         with one_blas_thread:
@@ -253,9 +256,9 @@ class _Sigma(NamedTuple):
         """Σ at scaled points, shape (n, d, d)."""
         return np.asarray(self.L @ self.fit.at(_features(self.basis, u)) @ self.L.T)
 
-    def precision(self, u: Float) -> Float:
-        """Σ⁻¹ at scaled points; one for all if it is constant."""
-        C = self.fit.at(_features(self.basis, u[:1] if self.constant else u))
+    def precision(self, X: Float) -> Float:
+        """Σ⁻¹ for features X (n, R); one for all if it is constant."""
+        C = self.fit.at(X[:1] if self.constant else X)
         back = np.linalg.inv(self.L)
         return symmetric(back.T @ np.linalg.inv(C) @ back)
 
@@ -389,8 +392,11 @@ class _Covariance:
                     tried.append(_Tried(name, _Sigma(basis, L, fit), losses))
                     self.candidates += (Candidate(which, name, link, float(losses.sum() / count.sum())),)
 
-        compare(structure or "diagonal", bases, self.links)
+        compare(structure or "diagonal", list(bases)[-1:], self.links)
         chosen = _first_as_good_as_any(tried)
+        if len(bases) > 1:  # the start's frequencies, unless those that were found are better
+            compare(structure or "diagonal", ["start"], [chosen.sigma.fit.link])
+            chosen = _first_as_good_as_any([tried[-1], chosen])
         if structure is None and _correlated(cells, chosen.sigma, features[chosen.name]):
             n_diagonal = len(tried)
             compare("full", bases, [chosen.sigma.fit.link])
@@ -452,27 +458,35 @@ def _finished_on_all(
     data: Data, plan: Plan, basis: Basis, f: Drift, sigma: _Sigma, bar: Progress
 ) -> tuple[Drift, _Sigma]:
     """Amplitudes of drift and covariance from all transitions, in one pass and two."""
+    kept: list[tuple[Float, Float]] = []  # features, from one pass to the next, as far as they fit
+    n_columns = len(basis.penalty) + (0 if sigma.basis is None else len(sigma.basis.penalty))
+    most_kept = KEPT_NUMBERS // (ROWS_AT_ONCE * n_columns)
 
-    def blocks(label: str) -> Iterator[tuple[Transitions, Float]]:
+    def blocks(label: str) -> Iterator[tuple[Transitions, Float, Float]]:
         n = 0
-        for block in data.blocks():
-            for start in range(0, len(block), ROWS_AT_ONCE):
-                part = block[start : start + ROWS_AT_ONCE]
-                n += len(part)
-                bar.show(label, f"all transitions: {n:,} of {plan.n_rows:,}")
-                yield part, plan.scaled(part.inputs)
+        parts = (block[i : i + ROWS_AT_ONCE] for block in data.blocks() for i in range(0, len(block), ROWS_AT_ONCE))
+        for place, part in enumerate(parts):
+            n += len(part)
+            bar.show(label, f"all transitions: {n:,} of {plan.n_rows:,}")
+            if place < len(kept):
+                features = kept[place]
+            else:
+                u = plan.scaled(part.inputs)
+                features = basis.at(u), _features(sigma.basis, u)
+            if len(kept) == place < most_kept:
+                kept.append(features)
+            yield part, *features
 
     f = resolved_drift(
-        ((basis.at(u), block.h, block.increments, sigma.precision(u)) for block, u in blocks("drift")), basis, f
+        ((X, block.h, block.increments, sigma.precision(own)) for block, X, own in blocks("drift")), basis, f
     )
     inverse = np.linalg.inv(sigma.L)
     structure = sigma.fit.shape.structure
 
     def products() -> Iterator[tuple[Float, Float]]:
-        for block, u in blocks("covariance"):
-            residual = block.increments - block.h[:, None] * (f.intercept + basis.at(u) @ f.c)
-            S = outer_entries(residual @ inverse.T / np.sqrt(block.h)[:, None], structure)
-            yield _features(sigma.basis, u), S
+        for block, X, own in blocks("covariance"):
+            residual = block.increments - block.h[:, None] * (f.intercept + X @ f.c)
+            yield own, outer_entries(residual @ inverse.T / np.sqrt(block.h)[:, None], structure)
 
     return f, sigma._replace(fit=rescored(products, sigma.basis, sigma.fit))
 

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from itofit._blocks import one_blas_thread
+from itofit._blocks import map_tasks, one_blas_thread
 from itofit._checks import Float, Int
 from itofit.cells import FOLDS
 from itofit.covariance import entries
@@ -47,6 +47,8 @@ STEPS_OF_TAILS, FIRST_STEP_OF_CELLS = 10, 3
 LARGEST_RATIO = 1000.0
 LARGEST_LOG_STEP = 3.0
 """By which log C may change in one step."""
+TO_THE_BOUNDARY = 0.9
+"""How much of the way to a C of zero one step may go."""
 STEPS_OF_FREEDOM = 3
 """Scoring steps in which features that were switched off may come back."""
 MOST_HALVINGS = {True: 16, False: 6}
@@ -56,6 +58,8 @@ ROUNDING = 1e-6
 """Log-likelihood by which rounding may make a step look worse."""
 LEAST_GAIN = 0.05
 """Of the log-likelihood of all data: fits that gain less have settled."""
+MOST_IDLE = 3
+"""Steps in a row that gain less because C is near zero somewhere and they must be short."""
 ADDED = (1e-2, 1e-4)
 """Added to S / n for a full Σ with the identity link, one after the other: without it C would vanish where S does."""
 LEAST_WEIGHT = 1e-8
@@ -111,12 +115,26 @@ class Model(NamedTuple):
 
     def nll(self, parts: Parts, count: Float) -> float:
         """The (quasi-)likelihood of all cells; infinite if a C is not positive definite."""
+        return float(self.nlls(parts, count).sum())
+
+    def nlls(self, parts: Parts, count: Float) -> Float:
+        """The same of each entry where the entries do not know of each other: shape (k,), else (1,)."""
         spectrum, C, turned = parts
-        if not (C > 0).all():
-            return np.inf
-        own = spectrum.diagonal(turned)
+        valid = (C > 0).all(axis=0)
+        own, C = spectrum.diagonal(turned), np.where(valid, C, 1.0)
         fit = own / C if self.kappa == 0 else own / self.kappa * np.log1p(self.kappa / C)
-        return float(0.5 * (count @ np.log(C + self.kappa) + fit.sum(axis=0)).sum())
+        nll = np.where(valid, 0.5 * (count @ np.log(C + self.kappa) + fit.sum(axis=0)), np.inf)
+        return self.together(nll)
+
+    def together(self, values: Float) -> Float:
+        """Sums of the values (p,) of entries that know of each other: shape (k,)."""
+        return values if self.shape.separate else values.sum(keepdims=True)
+
+    def largest_share(self, H: Float, change: Float) -> Float:
+        """The part of a change of H (n, p) that leaves C positive definite, one if that is all or not known: (k,)."""
+        if self.link != "identity" or not self.shape.separate:
+            return np.ones(self.shape.n_entries if self.shape.separate else 1)
+        return np.minimum(1.0, TO_THE_BOUNDARY / np.maximum((-change / H).max(axis=0), TO_THE_BOUNDARY))
 
     def derivatives(self, parts: Parts, count: Float) -> tuple[Float, Float]:
         """Gradient of the nll in each entry of H, and its expected second derivative: shapes (n, p)."""
@@ -246,7 +264,7 @@ def _scored(
 ) -> tuple[Model, Float, Float, Float]:
     """Fisher scoring from B and ridges: the model with its κ, and where B, P and the ridges end."""
     ones, S, count, _ = products
-    P, parts = np.zeros_like(B), model.parts(ones @ B, S)
+    P, parts, idle = np.zeros_like(B), model.parts(ones @ B, S), 0
     for step in range(MOST_STEPS):
         if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
             model = model._replace(kappa=model.tails(ones @ B, S, count))
@@ -262,21 +280,28 @@ def _scored(
             new_ridges[j : j + 1], P[:, j] = best_ridges(A, b, basis, 1, given, old, rounds, variance)
             new[:, j] = solve_penalised(A, b, P[:, j])[0]
         on = np.where(P < OFF, P, 0.0)  # what was just switched off is on its way to zero
-        loss = model.nll(parts, count) + 0.5 * float((on * B**2).sum())
+        loss = model.nlls(parts, count) + model.together(0.5 * (on * B**2).sum(axis=0))
         if model.link == "log":
             new = B + (new - B) * min(1.0, LARGEST_LOG_STEP / max(float(np.abs(ones @ (new - B)).max()), 1e-300))
-        for halving in range(MOST_HALVINGS[model.shape.separate]):
-            trial = B + 0.5**halving * (new - B)
+        share = model.largest_share(ones @ B, ones @ (new - B))
+        for _ in range(MOST_HALVINGS[model.shape.separate]):
+            trial = B + share * (new - B)
             trial_parts = model.parts(ones @ trial, S)
-            gain = loss - model.nll(trial_parts, count) - 0.5 * float((on * trial**2).sum())
-            if gain >= -ROUNDING:
+            gain = loss - model.nlls(trial_parts, count) - model.together(0.5 * (on * trial**2).sum(axis=0))
+            worse = ~(gain >= -ROUNDING)
+            if not worse.any():
                 break
+            share[worse] *= 0.5
         else:
-            return model, B, P, new_ridges  # up to rounding no step improves on what there is
+            if worse.all():
+                return model, B, P, new_ridges  # up to rounding no step improves on what there is
+            trial = np.where(worse, B, trial)
+            trial_parts, gain, share = model.parts(ones @ trial, S), gain[~worse], share[~worse]
         free = step < STEPS_OF_FREEDOM and bool(len(basis.largest))
         settled = not free and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
         B, ridges, parts = trial, new_ridges, trial_parts
-        if gain < LEAST_GAIN * 0.5**halving and settled:
+        idle = idle + 1 if settled and (gain < LEAST_GAIN).all() else 0
+        if idle == MOST_IDLE or (idle and (gain < LEAST_GAIN * share).all()):
             break
     return model, B, P, ridges
 
@@ -289,8 +314,13 @@ def _systems(
     gradient, weight = model.derivatives(parts, count)
     weight = np.maximum(weight, LEAST_WEIGHT * count[:, None])
     z = H - gradient / weight
-    weighted = [ones.T * column for column in weight.T]
-    return [(x @ ones, x @ z[:, j]) for j, x in enumerate(weighted)], weight, z
+    roots = np.sqrt(weight)
+
+    def system(j: int) -> tuple[Float, Float]:
+        x = ones.T * roots[:, j]
+        return x @ x.T, x @ (roots[:, j] * z[:, j])
+
+    return map_tasks(system, range(weight.shape[1]), len(ones)), weight, z
 
 
 def _judged(

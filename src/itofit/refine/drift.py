@@ -50,7 +50,9 @@ def normal_matrix(X: Float, weight: Float) -> Float:
     d, R = weight.shape[1], X.shape[1]
     H = np.empty((d, R, d, R))
     for i in range(d):
-        for j in range(i + 1):
+        x = X.T * np.sqrt(weight[:, i, i])
+        H[i, :, i] = x @ x.T  # half the work of a product of two matrices
+        for j in range(i):
             H[i, :, j] = (X.T * weight[:, i, j]) @ X
             H[j, :, i] = H[i, :, j].T
     return H.reshape(d * R, d * R)
@@ -144,7 +146,8 @@ def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: B
 def _normal_equations(ones: Float, duration: Float, moves: Float, precision: Float) -> tuple[Float, Float]:
     """Left and right side of generalised least squares, shapes (d (R + 1), d (R + 1)) and (d (R + 1),)."""
     if len(precision) == 1:
-        return np.kron(precision[0], (ones.T * duration) @ ones), (precision[0] @ (moves.T @ ones)).ravel()
+        x = ones.T * np.sqrt(duration)
+        return np.kron(precision[0], x @ x.T), (precision[0] @ (moves.T @ ones)).ravel()
     H = normal_matrix(ones, duration[:, None, None] * precision)
     return H, (np.einsum("nij,nj->in", precision, moves) @ ones).ravel()
 
