@@ -36,6 +36,8 @@ ORDER = [
     "learn",
     "regressor",
     "experiments",
+    "cli",
+    "__main__",
 ]
 ROOT = Path(itofit.__file__).parent
 

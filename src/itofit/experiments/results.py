@@ -1,0 +1,210 @@
+"""What one training left behind, and the directory in which all of them are kept.
+
+A directory of results holds `manifest.json`, which says what made it, and one file for each finished training,
+`runs/<experiment>/<method>/<run>.npz`. Files are written whole or not at all, so whatever is there is finished.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from itofit import storage
+from itofit._checks import Float, InputError, ModelFileError
+from itofit._version import __version__
+
+FORMAT = 1
+"""Version of the layout of a directory of results."""
+TRUTH = "truth"
+"""The "method" whose functions are the true ones."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """One training of one method on the data of one experiment and seed, or the truth on the same data.
+
+    Parameters
+    ----------
+    experiment, method : str
+    run : int
+        Runs of all methods with the same experiment and number share their data.
+    seed : int
+        From which data, split and training follow.
+    n_train, n_validation : int
+    loss : float
+        Validation loss of the network that the method returned.
+    truth_loss : float
+        That of the true drift and covariance on the same points.
+    expected_loss : float
+        The expected minimum loss.
+    lowest_loss : float
+        The lowest validation loss at any epoch; for methods without epochs the same as `loss`.
+    seconds, seconds_to_best : float
+        Of the whole training, and until the returned network was found; without compilation.
+    compile_seconds : float
+    settings : str
+    versions : str
+        Of itofit, Python and what else computed.
+    curve_seconds, curve_losses : arrays of shape (E,)
+        Validation loss after so much time, for each epoch; one value for methods without epochs.
+    points : array of shape (n, m)
+        Where the functions below were evaluated; the same for all methods of an experiment and run.
+    drift : array of shape (n, d)
+    covariance : array of shape (n, d, d)
+    histogram : array of shape (C, T, B)
+        Share of simulated paths in each of B bins, at T times, for C components; empty if there is none.
+    edges : array of shape (C, B + 1)
+        Of the bins.
+    """
+
+    experiment: str
+    method: str
+    run: int
+    seed: int
+    n_train: int
+    n_validation: int
+    loss: float
+    truth_loss: float
+    expected_loss: float
+    lowest_loss: float
+    seconds: float
+    seconds_to_best: float
+    compile_seconds: float
+    settings: str
+    versions: str
+    curve_seconds: Float
+    curve_losses: Float
+    points: Float
+    drift: Float
+    covariance: Float
+    histogram: Float
+    edges: Float
+
+    @property
+    def excess(self) -> float:
+        """The loss above that of the truth."""
+        return self.loss - self.truth_loss
+
+    def scalars(self) -> dict[str, Any]:
+        """All fields but the arrays."""
+        return {name: value for name, value in self._items() if not isinstance(value, np.ndarray)}
+
+    def arrays(self) -> dict[str, Float]:
+        """The arrays."""
+        return {name: value for name, value in self._items() if isinstance(value, np.ndarray)}
+
+    def _items(self) -> Iterable[tuple[str, Any]]:
+        return ((field.name, getattr(self, field.name)) for field in fields(self))
+
+
+@dataclass(frozen=True)
+class Results:
+    """A directory of results."""
+
+    directory: Path
+    quick: bool
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str], quick: bool, seed: int) -> Results:
+        """The results in a directory, which is made if there is none; an InputError if they are of another kind."""
+        root = Path(directory)
+        manifest = root / "manifest.json"
+        wanted = {"format": FORMAT, "itofit": __version__, "quick": quick, "seed": seed}
+        if manifest.exists():
+            _check_manifest(manifest, wanted)
+        elif root.exists() and (not root.is_dir() or any(root.iterdir())):
+            raise InputError(f"{root} is not a directory of results, nor empty; choose another one with -o")
+        else:
+            root.mkdir(parents=True, exist_ok=True)
+            write_whole(manifest, json.dumps(wanted, indent=1) + "\n")
+        return cls(root, quick)
+
+    def path(self, experiment: str, method: str, run: int) -> Path:
+        """Where a run is kept."""
+        return self.directory / "runs" / experiment / method / f"{run}.npz"
+
+    def has(self, experiment: str, method: str, run: int) -> bool:
+        """Whether a run is finished."""
+        return self.path(experiment, method, run).exists()
+
+    def save(self, run: Run) -> None:
+        """Keep a run."""
+        path = self.path(run.experiment, run.method, run.run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        storage.write(path, run.arrays(), run.scalars())
+
+    def load(self, experiment: str, method: str, run: int) -> Run:
+        """A finished run."""
+        path = self.path(experiment, method, run)
+        arrays, metadata = storage.read(path)
+        known = {field.name for field in fields(Run)}
+        try:
+            return Run(**{name: value for name, value in (metadata | arrays).items() if name in known})
+        except TypeError as error:
+            raise ModelFileError(f"{path} is not a run of this version of itofit ({error}); delete it") from error
+
+    def all(self) -> list[Run]:
+        """Every finished run, by experiment, method and number."""
+        paths = sorted(self.directory.glob("runs/*/*/*.npz"))
+        found = [self.load(path.parts[-3], path.parts[-2], int(path.stem)) for path in paths]
+        return sorted(found, key=lambda run: (run.experiment, run.method, run.run))
+
+
+def _check_manifest(path: Path, wanted: dict[str, Any]) -> None:
+    try:
+        found = dict(json.loads(path.read_text(encoding="utf-8")))
+        made_by, _, quick, seed = (found[name] for name in ("itofit", "format", "quick", "seed"))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged ({error!r}); choose another directory with -o") from error
+    if any(found[name] != wanted[name] for name in ("itofit", "format")):
+        raise InputError(
+            f"{path.parent} holds results of itofit {made_by} (format {found['format']}), this is {__version__} "
+            f"(format {FORMAT}); runs of two versions are not mixed: choose another directory with -o"
+        )
+    if quick != wanted["quick"]:
+        what = "the quick version; add --quick" if quick else "the full version; leave out --quick"
+        raise InputError(f"{path.parent} holds results of {what}, or choose another directory with -o")
+    if seed != wanted["seed"]:
+        raise InputError(f"{path.parent} holds results of seed {seed}; use --seed {seed}, or another directory with -o")
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file, replacing what was there only once everything is written."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def write_tidy(runs: list[Run], directory: Path) -> None:
+    """`runs.csv`, a row for each run, and `losses.csv`, a row for each epoch of each run."""
+    rows = [run.scalars() | {"excess": run.excess} for run in runs if run.method != TRUTH]
+    _write_csv(directory / "runs.csv", rows)
+    epochs = [
+        {"experiment": run.experiment, "method": run.method, "run": run.run, "epoch": epoch, "seconds": s, "loss": v}
+        for run in runs
+        if run.method != TRUTH
+        for epoch, (s, v) in enumerate(zip(run.curve_seconds.tolist(), run.curve_losses.tolist(), strict=True))
+    ]
+    _write_csv(directory / "losses.csv", epochs)
+
+
+def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    text = StringIO()
+    if rows:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    write_whole(path, text.getvalue())
