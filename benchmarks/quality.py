@@ -5,7 +5,7 @@ true drift and covariance on the same held-out points. Errors are those of the l
 against the true ones, and for the experiments whose transitions have known moments also against those: the mean and
 covariance of one step, which is what transitions tell and what the likelihood asks for. Positive definiteness is
 checked at 100,000 random points of a box twice as large as the data's. Times are taken apart from the rest, one fit at
-a time: the mean over five seeds of the fastest of three.
+a time: the mean over ten seeds of the fastest of three.
 Results go to benchmarks/results/quality.json.
 
     python benchmarks/quality.py [--seeds 20] [--jobs 2] [--experiments 1 2 3a 3b 4a 4b 5 6-events 6-lag 7]
@@ -29,7 +29,7 @@ from itofit.experiments import EXPERIMENTS, epidemic, wave
 
 NAMES = ["1", "2", "3a", "3b", "4a", "4b", "5", "6-events", "6-lag", "7"]
 POINTS = 100_000
-REPEATS = 5
+REPEATS = 10
 WANTED_RATIO = 4.0
 CUBIC = Polynomial([-1.5, 4, 0, -2])
 COORDINATEWISE = {  # drift and variance of each coordinate

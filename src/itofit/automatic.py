@@ -240,6 +240,7 @@ class _Sigma(NamedTuple):
     basis: Basis | None  # None: it is constant
     L: Float
     fit: CovarianceFit
+    simplest: CovarianceFit | None = None  # with the same features and the first of the links
 
     @property
     def constant(self) -> bool:
@@ -259,6 +260,9 @@ class _Sigma(NamedTuple):
     def precision(self, X: Float) -> Float:
         """Σ⁻¹ for features X (n, R); one for all if it is constant."""
         C = self.fit.at(X[:1] if self.constant else X)
+        if self.fit.shape.separate:
+            unit, own = np.diagonal(self.L), np.diagonal(C, axis1=1, axis2=2)
+            return to_matrices(1 / (unit**2 * own), "diagonal", len(unit))
         back = np.linalg.inv(self.L)
         return symmetric(back.T @ np.linalg.inv(C) @ back)
 
@@ -405,6 +409,12 @@ class _Covariance:
                 compare("full", [full.name], [link for link in self.links if link != chosen.sigma.fit.link])
                 chosen = _first_as_good_as_any(tried[n_diagonal:])
         best = chosen.sigma.without_what_is_off()
+        for other in tried:
+            if other.name == chosen.name and (other.sigma.fit.link, other.sigma.fit.shape) == (
+                self.links[0],
+                best.fit.shape,
+            ):
+                best = best._replace(simplest=other.sigma.fit)
         if self.weighted and best.basis is not None:
             return best  # good enough for weights; what is kept is fitted to the residuals of the weighted drift
         return self._fitted(cells, mean, best)
@@ -421,7 +431,9 @@ class _Covariance:
         fit = fit_covariance(products, sigma.basis, sigma.fit.link, sigma.fit.shape, self.arff.ridge, start=sigma.fit)
         if fit.shape.separate and sigma.basis is not None and fit.link != self.links[0]:
             # with more data the simplest link may be as good after all
-            simple = fit_covariance(products, sigma.basis, self.links[0], sigma.fit.shape, self.arff.ridge)
+            simple = fit_covariance(
+                products, sigma.basis, self.links[0], sigma.fit.shape, self.arff.ridge, start=sigma.simplest
+            )
             fit = min(fit, simple, key=lambda fit: fit.cv_nll)
         return _Sigma(sigma.basis, L, fit)
 

@@ -29,6 +29,7 @@ ridges     P               (R + 1, p): of every amplitude
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -120,18 +121,21 @@ class Model(NamedTuple):
     def nlls(self, parts: Parts, count: Float) -> Float:
         """The same of each entry where the entries do not know of each other: shape (k,), else (1,)."""
         spectrum, C, turned = parts
-        valid = (C > 0).all(axis=0)
-        own, C = spectrum.diagonal(turned), np.where(valid, C, 1.0)
-        fit = own / C if self.kappa == 0 else own / self.kappa * np.log1p(self.kappa / C)
-        nll = np.where(valid, 0.5 * (count @ np.log(C + self.kappa) + fit.sum(axis=0)), np.inf)
-        return self.together(nll)
+        own = spectrum.diagonal(turned)
+        with np.errstate(invalid="ignore", divide="ignore"):  # a C of zero or less makes a sum that is not a number
+            fit = own / C if self.kappa == 0 else own / self.kappa * np.log1p(self.kappa / C)
+            nll = 0.5 * (count @ np.log(C + self.kappa) + np.ones(len(C)) @ fit)
+        return self.together(np.where(np.isfinite(nll), nll, np.inf))
 
     def together(self, values: Float) -> Float:
         """Sums of the values (p,) of entries that know of each other: shape (k,)."""
         return values if self.shape.separate else values.sum(keepdims=True)
 
     def largest_share(self, H: Float, change: Float) -> Float:
-        """The part of a change of H (n, p) that leaves C positive definite, one if that is all or not known: (k,)."""
+        """The part of a change of H (n, p) that is not too much for C: shape (k,)."""
+        if self.link == "log":
+            share = min(1.0, LARGEST_LOG_STEP / max(float(np.abs(change).max()), 1e-300))
+            return np.full(self.shape.n_entries if self.shape.separate else 1, share)
         if self.link != "identity" or not self.shape.separate:
             return np.ones(self.shape.n_entries if self.shape.separate else 1)
         return np.minimum(1.0, TO_THE_BOUNDARY / np.maximum((-change / H).max(axis=0), TO_THE_BOUNDARY))
@@ -264,12 +268,13 @@ def _scored(
 ) -> tuple[Model, Float, Float, Float]:
     """Fisher scoring from B and ridges: the model with its κ, and where B, P and the ridges end."""
     ones, S, count, _ = products
-    P, parts, idle = np.zeros_like(B), model.parts(ones @ B, S), 0
+    H = ones @ B
+    P, parts, idle = np.zeros_like(B), model.parts(H, S), 0
     for step in range(MOST_STEPS):
         if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
-            model = model._replace(kappa=model.tails(ones @ B, S, count))
-        systems, weight, z = _systems(model, products, ones @ B, parts)
-        spread = (weight * (z - ones @ B) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
+            model = model._replace(kappa=model.tails(H, S, count))
+        systems, weight, z = _systems(model, products, H, parts)
+        spread = (weight * (z - H) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
         new, new_ridges = np.empty_like(B), np.empty_like(ridges)
         for j, (A, b) in enumerate(systems):
             given = None if ridge is None else given_ridges(ridge, float(A[0, 0]), basis)[None]
@@ -280,30 +285,52 @@ def _scored(
             new_ridges[j : j + 1], P[:, j] = best_ridges(A, b, basis, 1, given, old, rounds, variance)
             new[:, j] = solve_penalised(A, b, P[:, j])[0]
         on = np.where(P < OFF, P, 0.0)  # what was just switched off is on its way to zero
-        loss = model.nlls(parts, count) + model.together(0.5 * (on * B**2).sum(axis=0))
-        if model.link == "log":
-            new = B + (new - B) * min(1.0, LARGEST_LOG_STEP / max(float(np.abs(ones @ (new - B)).max()), 1e-300))
-        share = model.largest_share(ones @ B, ones @ (new - B))
-        for _ in range(MOST_HALVINGS[model.shape.separate]):
-            trial = B + share * (new - B)
-            trial_parts = model.parts(ones @ trial, S)
-            gain = loss - model.nlls(trial_parts, count) - model.together(0.5 * (on * trial**2).sum(axis=0))
-            worse = ~(gain >= -ROUNDING)
-            if not worse.any():
-                break
-            share[worse] *= 0.5
-        else:
-            if worse.all():
-                return model, B, P, new_ridges  # up to rounding no step improves on what there is
-            trial = np.where(worse, B, trial)
-            trial_parts, gain, share = model.parts(ones @ trial, S), gain[~worse], share[~worse]
+        share, gain = _share_of_step(model, (B, new - B), (H, ones @ (new - B)), on, parts, products)
+        if not share.any():
+            return model, B, P, new_ridges  # up to rounding no step improves on what there is
         free = step < STEPS_OF_FREEDOM and bool(len(basis.largest))
         settled = not free and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
-        B, ridges, parts = trial, new_ridges, trial_parts
+        B, ridges = B + share * (new - B), new_ridges
+        H = ones @ B
+        parts = model.parts(H, S)
         idle = idle + 1 if settled and (gain < LEAST_GAIN).all() else 0
-        if idle == MOST_IDLE or (idle and (gain < LEAST_GAIN * share).all()):
+        if idle == MOST_IDLE or (idle and (gain < LEAST_GAIN * share)[share > 0].all()):
             break
     return model, B, P, ridges
+
+
+def _share_of_step(
+    model: Model,
+    amplitudes: tuple[Float, Float],
+    values: tuple[Float, Float],
+    P: Float,
+    parts: Parts,
+    products: Products,
+) -> tuple[Float, Float]:
+    """How much of a step to take and what it gains: one number for all entries, or one for each if they are separate.
+
+    Parameters
+    ----------
+    model : Model
+    amplitudes, values : pairs of arrays
+        B and its change; H and its change.
+    P : array of shape (R + 1, p)
+        Ridges of the amplitudes.
+    parts : Parts
+        At H.
+    products : Products
+    """
+    (B, step), (H, change), count = amplitudes, values, products.count
+    loss = model.nlls(parts, count) + model.together(0.5 * (P * B**2).sum(axis=0))
+    share = model.largest_share(H, change)
+    for _ in range(MOST_HALVINGS[model.shape.separate]):
+        penalty = model.together(0.5 * (P * (B + share * step) ** 2).sum(axis=0))
+        gain = loss - model.nlls(model.parts(H + share * change, products.S), count) - penalty
+        worse = ~(gain >= -ROUNDING)
+        if not worse.any():
+            return share, gain
+        share[worse] *= 0.5
+    return np.where(worse, 0.0, share), np.where(worse, 0.0, gain)
 
 
 def _systems(
@@ -449,9 +476,13 @@ def rescored(
     trials = [fit.B + step * (new - fit.B) for step in (0.0, 0.5, 1.0)]
     totals: list[Losses] = []
     for products in passed():
-        ones, S, count, _ = products
-        losses = [Losses.of(fit.model, fit.model.parts(ones @ B, S), count, fit.limits[1]) for B in trials]
+        losses = map_tasks(partial(_losses_of_trial, fit, products, trials), range(len(trials)), len(products.S))
         totals = [one.plus(other) for one, other in zip(totals, losses, strict=True)] if totals else losses
     best = int(np.argmin([total.least for total in totals]))
     limits, _ = totals[best].limits(fit.least, fit.limits[1])
     return fit._replace(B=trials[best], limits=limits)
+
+
+def _losses_of_trial(fit: CovarianceFit, products: Products, trials: list[Float], which: int) -> Losses:
+    parts = fit.model.parts(products.ones @ trials[which], products.S)
+    return Losses.of(fit.model, parts, products.count, fit.limits[1])

@@ -53,7 +53,8 @@ def normal_matrix(X: Float, weight: Float) -> Float:
         x = X.T * np.sqrt(weight[:, i, i])
         H[i, :, i] = x @ x.T  # half the work of a product of two matrices
         for j in range(i):
-            H[i, :, j] = (X.T * weight[:, i, j]) @ X
+            coupled = weight[:, i, j].any()
+            H[i, :, j] = (X.T * weight[:, i, j]) @ X if coupled else 0.0
             H[j, :, i] = H[i, :, j].T
     return H.reshape(d * R, d * R)
 
