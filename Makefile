@@ -1,13 +1,16 @@
-# `make demo` and `make test` set up everything they need in a virtual environment of their own.
+# Every target sets up what it needs in a virtual environment of its own.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test clean
+.PHONY: demo test reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/double_well.py demo
+
+reproduce: $(VENV)/.installed
+	$(BIN)/itofit reproduce --quick -o reproduction
 
 test: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -22,4 +25,4 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo reproduction build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

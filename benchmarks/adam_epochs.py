@@ -18,7 +18,8 @@ import optax
 from common import write_results
 
 from itofit.experiments import EXPERIMENTS
-from itofit.experiments.adam import Adam, compile_programs, loss_function, start_networks, training_step
+from itofit.experiments.adam import Adam, start_networks
+from itofit.experiments.compiled import compile_programs, loss_function, training_step
 from itofit.experiments.networks import Scaling, outputs, row_losses
 
 
@@ -66,7 +67,17 @@ def ways(batch_size, uncompiled_steps):
     scaling = Scaling.of(train, experiment.structure)
     rng = np.random.default_rng(0)
     networks = start_networks(rng, train, scaling, settings, experiment.structure, None)
-    programs = compile_programs(jax, optax, networks, scaling, experiment.structure, settings, train, validation)
+    programs = compile_programs(
+        jax,
+        optax,
+        networks,
+        scaling,
+        experiment.structure,
+        settings.batch_size,
+        settings.learning_rate,
+        train,
+        validation,
+    )
     carry = (programs.parameters + 0, programs.state)
 
     def epoch():

@@ -8,15 +8,8 @@ import pytest
 import itofit
 from itofit import InputError, Transitions
 from itofit.arff import stagnates
-from itofit.experiments.adam import (
-    Adam,
-    cosine_and_sine,
-    fold,
-    loss_function,
-    start_networks,
-    train_adam,
-    training_step,
-)
+from itofit.experiments.adam import Adam, start_networks, train_adam
+from itofit.experiments.compiled import cosine_and_sine, fold, loss_function, training_step
 from itofit.experiments.networks import NetworkSDE, Scaling, inverse_softplus, outputs, triangular
 from itofit.likelihood import gaussian_nll
 

@@ -183,7 +183,7 @@ def test_two_processes_make_what_one_makes(results, tmp_path):
     done = list(run_all(found, missing(found, ["1", "2"], ["default"], 1, 0), 2, heard.append))
     assert sorted(d.job.experiment for d in done) == ["1", "2"]
     assert not any(d.error for d in done)
-    assert {label for label, *_ in heard} == {"experiment 1, run 1", "experiment 2, run 1"}
+    assert {label for label, *_ in heard} == {"experiment 1, run 0", "experiment 2, run 0"}
     for name in ("1", "2"):
         assert found.load(name, "default", 0).loss == pytest.approx(results.load(name, "default", 0).loss, rel=1e-9)
 

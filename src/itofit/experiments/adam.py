@@ -1,17 +1,14 @@
 """Adam on the Euler-Maruyama likelihood, the baseline of the paper, and its continuation of a learned SDE.
 
-An epoch is one compiled function: a scan over shuffled batches, with all parameters in one vector, so that a step is a
-few dozen small operations without Python between them. JAX and optax are imported when training starts; they compute
-in double precision, whatever JAX is set to elsewhere in the program.
+An epoch is one compiled function (`itofit.experiments.compiled`), a scan over shuffled batches. JAX and optax are
+imported when training starts; they compute in double precision, whatever JAX is set to elsewhere in the program.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple, get_args
 
@@ -20,10 +17,10 @@ import numpy as np
 from itofit._checks import RNG, Float, InputError, count, generator, one_of, positive
 from itofit.arff import stagnates
 from itofit.covariance import Structure
+from itofit.experiments.compiled import Programs, compile_programs
 from itofit.experiments.networks import (
     SMALL,
     Architecture,
-    Array,
     Network,
     NetworkSDE,
     Scaling,
@@ -32,16 +29,11 @@ from itofit.experiments.networks import (
     hidden_layers,
     new_frequencies,
     new_network,
-    outputs,
-    row_losses,
     series_network,
     unit_bias,
 )
 from itofit.sde import LearnedSDE
 from itofit.transitions import Transitions
-
-BLOCK = 2048
-"""Rows whose loss is evaluated at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +174,9 @@ def train_adam(
     if progress is not None:
         progress = jax.enable_x64(outside)(progress)  # the caller's code keeps the caller's precision
     with jax.enable_x64():
-        programs = compile_programs(jax, optax, networks, scaling, structure, settings, train, validation)
+        programs = compile_programs(
+            jax, optax, networks, scaling, structure, settings.batch_size, settings.learning_rate, train, validation
+        )
         course = _train(jax, programs, settings, random, progress)
         found = {name: {key: np.array(a) for key, a in part.items()} for name, part in course.best.items()}
     network = NetworkSDE(
@@ -259,151 +253,6 @@ def start_networks(
         network.update(hidden_layers(rng, 2 * len(network["omega"]), settings.hidden))
         network["out"] = np.zeros((settings.hidden[-1], len(network["bias"])))
     return networks
-
-
-# Compiled
-
-
-class Programs(NamedTuple):
-    """Compiled functions and what they start from; JAX arrays of double precision."""
-
-    epoch: Callable[..., Array]  # parameters, state, rows, their order -> parameters, state
-    loss: Callable[..., Array]  # parameters -> mean validation loss
-    unravel: Callable[..., Array]  # parameters -> networks
-    parameters: Array
-    state: Array
-    rows: Array
-    compile_seconds: float
-
-
-def compile_programs(
-    jax: ModuleType,
-    optax: ModuleType,
-    networks: dict[str, Network],
-    scaling: Scaling,
-    structure: Structure,
-    settings: Adam,
-    train: Transitions,
-    validation: Transitions,
-) -> Programs:
-    """Compile one epoch and the validation loss ahead of time, for these data."""
-    loss_sum, parameters, unravel = loss_function(jax, networks, train.n_inputs, structure)
-    step, state = training_step(jax, optax, loss_sum, parameters, settings.learning_rate)
-    rows, held_out = jax.numpy.asarray(scaling.rows(train)), jax.numpy.asarray(scaling.rows(validation))
-    constant = scaling.constant(validation)
-
-    def epoch(parameters: Array, state: Array, rows: Array, order: Array) -> Array:
-        return fold(jax, step, (parameters, state), rows[order], settings.batch_size)
-
-    def mean_loss(parameters: Array, rows: Array) -> Array:
-        total = fold(jax, lambda sum_, block: sum_ + loss_sum(parameters, block), 0.0, rows, BLOCK)
-        return constant + total / len(rows)
-
-    began = time.perf_counter()
-    order = np.arange(len(rows))
-    compiled = jax.jit(epoch, donate_argnums=(0, 1)).lower(parameters, state, rows, order).compile()
-    judge = jax.jit(mean_loss).lower(parameters, held_out).compile()
-    return Programs(
-        epoch=compiled,
-        loss=lambda parameters: judge(parameters, held_out),
-        unravel=unravel,
-        parameters=parameters,
-        state=state,
-        rows=rows,
-        compile_seconds=time.perf_counter() - began,
-    )
-
-
-def loss_function(
-    jax: ModuleType, networks: dict[str, Network], m: int, structure: Structure
-) -> tuple[Callable[[Array, Array], Array], Array, Callable[[Array], dict[str, Network]]]:
-    """The summed loss of rows as a function of one vector of parameters, that vector, and its way back to networks."""
-    from jax.flatten_util import ravel_pytree  # noqa: PLC0415
-
-    parameters, unravel = ravel_pytree(networks)
-    at = partial(outputs, xp=jax.numpy, features=_features(jax))
-
-    def loss_sum(parameters: Array, rows: Array) -> Array:
-        parts = unravel(parameters)
-        u = rows[:, :m]
-        g, T = at(parts["drift"], u), at(parts["diffusion"], u)
-        return row_losses(g, T, rows, m, structure, xp=jax.numpy).sum()
-
-    return loss_sum, parameters, unravel
-
-
-def training_step(
-    jax: ModuleType,
-    optax: ModuleType,
-    loss_sum: Callable[[Array, Array], Array],
-    parameters: Array,
-    learning_rate: float,
-) -> tuple[Callable[[Array, Array], Array], Array]:
-    """One step of Adam, from (parameters, state) and a batch to the next pair, and the state it starts from."""
-    optimiser = optax.adam(learning_rate)
-
-    def step(carry: Array, batch: Array) -> Array:
-        parameters, state = carry
-        gradient = jax.grad(loss_sum)(parameters, batch) / len(batch)
-        updates, state = optimiser.update(gradient, state)
-        return parameters + updates, state
-
-    return step, optimiser.init(parameters)
-
-
-def fold(jax: ModuleType, step: Callable[[Array, Array], Array], carry: Array, rows: Array, size: int) -> Array:
-    """`step` through batches of `size` rows, the last one with what is left."""
-    n = len(rows) // size * size
-    if n:
-        batches = rows[:n].reshape(-1, size, rows.shape[1])
-        carry, _ = jax.lax.scan(lambda carry, batch: (step(carry, batch), None), carry, batches)
-    return step(carry, rows[n:]) if n < len(rows) else carry
-
-
-def _features(jax: ModuleType) -> Callable[[Array, Array], Array]:
-    """The cosines and the sines of ω·u, whose derivatives take the sines and cosines that are there already."""
-
-    @jax.custom_vjp  # type: ignore[untyped-decorator]
-    def features(angle: Array) -> Array:
-        return cosine_and_sine(jax.numpy, angle)
-
-    def forward(angle: Array) -> Array:
-        # Without the barrier they may be computed again wherever they are used
-        pair = jax.lax.optimization_barrier(cosine_and_sine(jax.numpy, angle))
-        return pair, pair
-
-    def backward(pair: Array, gradients: Array) -> Array:
-        return (gradients[1] * pair[0] - gradients[0] * pair[1],)
-
-    features.defvjp(forward, backward)
-    return lambda omega, u: features(u @ omega.T)
-
-
-_PI = (3.1415926534682512, 1.2154201012607932e-10, 4.044532497422333e-21)
-"""Its sum is π; the first two are so short that their multiples are exact."""
-_COSINE = tuple((-1) ** k / math.factorial(2 * k) for k in range(12))
-_SINE = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(11))
-
-
-def cosine_and_sine(xp: ModuleType, angle: Array) -> tuple[Array, Array]:
-    """Both to 4e-16 for angles up to 10⁶: Taylor's polynomials on ±π/2, after taking off half turns.
-
-    XLA's own, on a CPU, are calls for one number at a time: they took five sixths of a training step.
-    """
-    turns = xp.round(angle * (1 / np.pi))
-    r = angle
-    for part in _PI:
-        r = r - turns * part
-    sign = 1 - 2 * (turns - 2 * xp.floor(0.5 * turns))
-    z = r * r
-    return sign * _polynomial(_COSINE, z), sign * r * _polynomial(_SINE, z)
-
-
-def _polynomial(coefficients: tuple[float, ...], z: Array) -> Array:
-    value: Array = coefficients[-1]
-    for coefficient in reversed(coefficients[:-1]):
-        value = coefficient + z * value
-    return value
 
 
 # The loop

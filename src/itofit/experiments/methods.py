@@ -22,6 +22,8 @@ MOST_SECONDS = 1200.0
 """Of training by Adam: no epoch is started later."""
 DEEP = (64, 64)
 ADDED_LAYER = (64,)
+FINE_TUNING_RATE = 1e-4
+"""Learning rate of the hybrids: with Adam's 0.001 their first steps lose what they start from."""
 BATCH_OF_DEEP = 32
 
 Report = Callable[[int, int], None]
@@ -175,7 +177,7 @@ def _learn_deep(problem: Problem, report: Report) -> Outcome:
 
 def _learn_hybrid(problem: Problem, report: Report, *, hidden: tuple[int, ...] = ()) -> Outcome:
     start, before = _algorithm_2(problem)
-    settings = _adam(problem, hidden=hidden)
+    settings = _adam(problem, hidden=hidden, learning_rate=FINE_TUNING_RATE)
     return _of_adam(_trained(problem, settings, report, start), settings, before)
 
 

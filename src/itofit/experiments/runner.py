@@ -51,7 +51,7 @@ class Job(NamedTuple):
     @property
     def label(self) -> str:
         """For people."""
-        return f"experiment {self.experiment}, run {self.run + 1}"
+        return f"experiment {self.experiment}, run {self.run}"
 
 
 class Done(NamedTuple):
@@ -174,8 +174,9 @@ def _distribution(
     times = np.linspace(0, case.n_steps, N_TIMES).astype(int)
     values = np.moveaxis(paths[:, times], 2, 0)  # (C, n, T)
     if edges is None:
-        low, high = np.quantile(values, [0.001, 0.999], axis=(1, 2))
-        margin = 0.05 * (high - low)
+        low = np.quantile(values, 0.001, axis=1).min(axis=1)  # at every time nearly all paths are within
+        high = np.quantile(values, 0.999, axis=1).max(axis=1)
+        margin = 0.02 * (high - low)
         edges = np.linspace(low - margin, high + margin, N_BINS + 1, axis=1)
     shares = [
         [np.histogram(at, bins)[0] / len(at) for at in component.T]

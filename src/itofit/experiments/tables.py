@@ -51,6 +51,8 @@ class Row:
     experiment, method : str
     loss : Spread
         Validation loss.
+    lowest_loss : Spread
+        The lowest at any epoch, also after stagnation.
     excess : Spread
         The same above the truth's on the same points.
     seconds, seconds_to_best, compile_seconds : Spread
@@ -60,6 +62,7 @@ class Row:
     experiment: str
     method: str
     loss: Spread
+    lowest_loss: Spread
     excess: Spread
     seconds: Spread
     seconds_to_best: Spread
@@ -99,6 +102,7 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
                         experiment=experiment,
                         method=method,
                         loss=Spread.of([run.loss for run in mine]),
+                        lowest_loss=Spread.of([run.lowest_loss for run in mine]),
                         excess=Spread.of([run.excess for run in mine]),
                         seconds=Spread.of([run.seconds for run in mine]),
                         seconds_to_best=Spread.of([run.seconds_to_best for run in mine]),
@@ -203,6 +207,7 @@ def results_table(rows: Sequence[Row], runs: Sequence[Run]) -> tuple[list[str], 
         "loss",
         "published",
         "above the truth",
+        "lowest at any epoch",
         "seconds, whole",
         "seconds to best",
         "published s",
@@ -220,6 +225,7 @@ def results_table(rows: Sequence[Row], runs: Sequence[Run]) -> tuple[list[str], 
                 row.loss.text(4),
                 "" if row.published is None else f"{row.published.loss:.4f}",
                 row.excess.text(4),
+                f"{row.lowest_loss.mean:.4f}" if METHODS[row.method].needs_jax else "",
                 row.seconds.text(_digits(row.seconds.mean)),
                 row.seconds_to_best.text(_digits(row.seconds_to_best.mean)),
                 "" if row.published is None else f"{row.published.seconds:g}",
