@@ -11,6 +11,8 @@ from matplotlib.colors import to_hex
 
 from itofit.experiments import figures
 from itofit.experiments.catalogue import CASES
+from itofit.experiments.figures.drawing import outside_text
+from itofit.experiments.figures.paths import mean_and_quantiles
 from itofit.experiments.results import TRUTH, Run
 
 LABELS = {"algorithm-2": "Algorithm 2", "adam": "Adam", TRUTH: "truth"}
@@ -300,7 +302,7 @@ def test_images_are_the_histograms():
 
 
 def test_mean_and_quantiles_of_a_uniform_distribution():
-    lines = figures._mean_and_quantiles(np.full((3, 50), 0.5 / 50), np.linspace(0, 10, 51))  # half the paths within
+    lines = mean_and_quantiles(np.full((3, 50), 0.5 / 50), np.linspace(0, 10, 51))  # half the paths within
     np.testing.assert_allclose(lines, np.repeat([[5.0], [0.5], [9.5]], 3, axis=1))
 
 
@@ -396,4 +398,4 @@ def test_missing_matplotlib_says_what_to_do(monkeypatch):
 
 @pytest.mark.parametrize(("share", "text"), [(1.0, "100 % outside"), (0.0712, "7.1 % outside"), (0.5, "50 % outside")])
 def test_shares_are_plain_percentages(share, text):
-    assert figures._outside(share) == text
+    assert outside_text(share) == text

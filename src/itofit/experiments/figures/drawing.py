@@ -1,0 +1,123 @@
+"""What the figures share: their look, their titles, and how they are written."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from itofit._checks import Float
+from itofit.experiments.catalogue import Case
+from itofit.experiments.results import TRUTH, Run, write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DPI = 150
+WIDTH = 11.0
+"""Of the widest figure, in inches."""
+HIDDEN = 0.005
+"""Share of values beyond the axes from which on it is said."""
+RC = {"font.size": 9, "axes.titlesize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8.5}
+LOOKS = {
+    "algorithm-2": ("#0072B2", "o", "-"),
+    "default": ("#009E73", "s", "-"),
+    "adam": ("#D55E00", "^", (0, (6, 1.5))),
+    "no-resampling": ("#56B4E9", "D", "-"),
+    "drift-step": ("#777777", "P", "-"),
+    "adam-deep": ("#E69F00", "v", (0, (4, 1, 1, 1))),
+    "hybrid": ("#CC79A7", "X", (0, (2, 1))),
+    "hybrid-deep": ("#000000", "*", (0, (1, 1))),
+}
+"""Colour (Okabe and Ito), marker and dashes of each method."""
+OTHER_LOOK = ("#000000", "h", "-")
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Matplotlib's own defaults and ours within, the user's settings again after."""
+    try:
+        from matplotlib import style  # noqa: PLC0415
+    except ImportError as error:
+        raise ImportError('drawing needs matplotlib: pip install "itofit[plot]"') from error
+    with style.context(["default", RC | {"svg.hashsalt": "itofit"}]):
+        yield
+
+
+@style()
+def save(figure: Figure, path: Path) -> None:
+    """Write `path`.png and `path`.svg, each whole or not at all, and close the figure."""
+    contents = {}
+    for kind in ("png", "svg"):
+        buffer = BytesIO()
+        figure.savefig(buffer, format=kind, dpi=DPI, metadata={"Date": None} if kind == "svg" else None)
+        contents[kind] = buffer.getvalue()
+    for kind, content in contents.items():
+        write_whole(path.with_name(f"{path.name}.{kind}"), content)
+    figure.clear()
+
+
+def titled_figure(case: Case, width: float, height: float, note: str = "") -> Figure:
+    """A figure under the title of an experiment, with a note below."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(f"Experiment {case.name}: {case.title}", fontsize=11)
+    if note:
+        figure.supxlabel(note, fontsize=9)
+    return figure
+
+
+def empty_figure(case: Case, why: str) -> Figure:
+    """A figure that says why there is nothing in it."""
+    figure = titled_figure(case, 8.0, 4.0)
+    figure.text(0.5, 0.5, f"nothing to draw: {why}", ha="center")
+    return figure
+
+
+def by_method(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """The runs of each method but the truth, in the order of LOOKS."""
+    found = {run.method for run in runs} - {TRUTH}
+    order = [*(method for method in LOOKS if method in found), *sorted(found - set(LOOKS))]
+    return {method: [run for run in runs if run.method == method] for method in order}
+
+
+def corner(axes: Axes, text: str) -> None:
+    """Text in the upper left corner of a panel."""
+    box: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.5}
+    axes.text(0.03, 0.97, text, transform=axes.transAxes, ha="left", va="top", fontsize=8, bbox=box)
+
+
+def wrapped(title: str, width: float) -> str:
+    """A title in lines that fit a panel of so many inches."""
+    return textwrap.fill(title, max(8, int(13 * width)))
+
+
+def title_height(titles: Sequence[str], width: float) -> float:
+    """Inches that the titles of panels of some width take."""
+    return 0.16 * max(wrapped(title, width).count("\n") + 1 for title in titles)
+
+
+def number_text(value: float) -> str:
+    """A number with a proper minus sign."""
+    return f"{value:.4g}".replace("-", "−")
+
+
+def outside_text(share: float) -> str:
+    """How much lies beyond the axes."""
+    return f"{float(f'{100 * share:.2g}'):g} % outside"
+
+
+def moments(values: Float) -> tuple[Float, Float]:
+    """Mean and standard deviation of the finite values in each column; nan if there are too few for them."""
+    kept = np.isfinite(values)
+    n = kept.sum(axis=0)
+    with np.errstate(all="ignore"):
+        mean = np.where(kept, values, 0.0).sum(axis=0) / n
+        return mean, np.sqrt(np.where(kept, (values - mean) ** 2, 0.0).sum(axis=0) / (n - 1))
