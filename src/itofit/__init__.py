@@ -6,6 +6,8 @@ Given observed transitions, `fit` returns the drift f and the covariance Σ of d
 from itofit._checks import ConvergenceWarning, DataWarning, ExtrapolationWarning, InputError, ModelFileError
 from itofit._version import __version__
 from itofit.arff import ARFF, History
+from itofit.diagnostics import Diagnosis, Finding, check
+from itofit.files import read_transitions
 from itofit.fourier import FourierSeries
 from itofit.learn import fit
 from itofit.records import AutomaticSettings
@@ -21,7 +23,9 @@ __all__ = [
     "BlockedTransitions",
     "ConvergenceWarning",
     "DataWarning",
+    "Diagnosis",
     "ExtrapolationWarning",
+    "Finding",
     "FourierSeries",
     "History",
     "InputError",
@@ -30,6 +34,8 @@ __all__ = [
     "SearchHistory",
     "Transitions",
     "__version__",
+    "check",
     "fit",
     "load",
+    "read_transitions",
 ]

@@ -143,6 +143,8 @@ def fit(
             arff.resolve(found.n_rows, data.n_inputs)
         known: dict[str, Any] = {
             "kind": data.kind,
+            "input_names": data.input_names,
+            "output_names": data.output_names,
             "box": np.array([found.low, found.high]),
             "floored_share": 0.0,
             "seed": seed,

@@ -54,11 +54,15 @@ class AutomaticSettings:
     ridges: Float
     determined: float
 
-    def depends_on(self, output: int, n_inputs: int) -> str:
-        """What one output depends on, in words."""
+    def depends_on(self, output: int, n_inputs: int, names: tuple[str, ...] | None = None) -> str:
+        """What one output depends on, in words: with names of the inputs, or with their numbers from 0."""
         groups = self.groups[self.ridges[output] < OFF]
         if not len(groups):
             return "nothing"
+        if names is not None:
+            singles, together = [names[g] for g in groups if g < n_inputs], n_inputs > 1 and n_inputs in groups
+            alone = " alone" if len(singles) == 1 < n_inputs and not together else ""
+            return " and ".join(([", ".join(singles) + alone] if singles else []) + ["all inputs together"] * together)
         if n_inputs == 1:
             return "the input"
         single = [str(g) for g in groups if g < n_inputs]
@@ -93,12 +97,14 @@ def training_text(settings: Settings | AutomaticSettings, history: History | Sea
     )
 
 
-def dependence_text(settings: AutomaticSettings, n_inputs: int, names: list[str]) -> str:
+def dependence_text(
+    settings: AutomaticSettings, n_inputs: int, outputs: list[str], inputs: tuple[str, ...] | None = None
+) -> str:
     """Which output depends on what; equal ones together."""
     found: dict[str, list[str]] = {}
-    for j, name in enumerate(names):
-        found.setdefault(settings.depends_on(j, n_inputs), []).append(name)
-    return "; ".join(f"{', '.join(outputs)} on {what}" for what, outputs in found.items())
+    for j, output in enumerate(outputs):
+        found.setdefault(settings.depends_on(j, n_inputs, inputs), []).append(output)
+    return "; ".join(f"{', '.join(equal)} on {what}" for what, equal in found.items())
 
 
 def candidates_text(candidates: tuple[Candidate, ...]) -> list[str]:

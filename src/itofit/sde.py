@@ -22,7 +22,6 @@ from itofit._checks import (
     count,
     flag,
     float_array,
-    fraction,
     generator,
     one_of,
     positive,
@@ -33,7 +32,6 @@ from itofit.covariance import (
     Factor,
     Structure,
     entries,
-    floor_limits,
     positive_definite,
     square_root,
     symmetric,
@@ -54,7 +52,9 @@ from itofit.records import (
 )
 from itofit.search import SearchHistory
 from itofit.simulation import Outside, euler_maruyama
-from itofit.transitions import BlockedTransitions, Kind, Transitions, plural
+from itofit.trajectories import frame_of
+from itofit.transitions import BlockedTransitions, Kind, Transitions, default_names, names_of, plural
+from itofit.transitions.tables import optional
 
 BATCH_ROWS = 65_536
 UNLIMITED = np.array([[-np.inf], [np.inf]])
@@ -102,6 +102,8 @@ class LearnedSDE:
     data : DataSummary
     version : str
         Of itofit, when it was learned.
+    input_names, output_names : tuples of str
+        What the m inputs and d outputs are called; by default x, or x1, x2, ..., as in `Transitions`.
     """
 
     drift_series: FourierSeries
@@ -123,6 +125,14 @@ class LearnedSDE:
     candidates: tuple[Candidate, ...] = ()
     searched_on: str = "all of them"
     drift_in_noise_units: bool = False
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        form = self.n_inputs, self.n_outputs, self.kind
+        names = names_of(*form, self.input_names or None, self.output_names or None)
+        for field, value in zip(_NAMES, names, strict=True):
+            object.__setattr__(self, field, value)
 
     # The functions
 
@@ -251,15 +261,21 @@ class LearnedSDE:
             f"  data        {self.data}",
             f"  drift       {training_text(self.drift_settings, self.drift_history)}",
         ]
+        given = (self.input_names, self.output_names) != default_names(self.n_inputs, self.n_outputs, self.kind)
+        inputs = self.input_names if given else None
         if isinstance(self.drift_settings, AutomaticSettings):
             lines[1] += f"; frequencies searched on {self.searched_on}"
-            outputs = [f"f{j}" for j in range(self.n_outputs)]
-            lines.append(f"              {dependence_text(self.drift_settings, self.n_inputs, outputs)}")
+            names = [f"f_{name}" if given else f"f{j}" for j, name in enumerate(self.output_names)]
+            lines.append(f"              {dependence_text(self.drift_settings, self.n_inputs, names, inputs)}")
         lines.append(f"  covariance  {training_text(self.covariance_settings, self.covariance_history)}")
         if isinstance(self.covariance_settings, AutomaticSettings):
             pairs = zip(*entries(self.structure, self.n_outputs), strict=True)
-            names = [f"{'Σ' if self.link == 'identity' else 'H'}{j}{i}" for i, j in pairs]
-            lines.append(f"              {dependence_text(self.covariance_settings, self.n_inputs, names)}")
+            letter, comma = "Σ" if self.link == "identity" else "H", "," if max(map(len, self.output_names)) > 1 else ""
+            names = [
+                f"{letter}_{self.output_names[j]}{comma}{self.output_names[i]}" if given else f"{letter}{j}{i}"
+                for i, j in pairs
+            ]
+            lines.append(f"              {dependence_text(self.covariance_settings, self.n_inputs, names, inputs)}")
         lines.append(f"  structure   {self.structure}, {self.link} link")
         if len(self.candidates) > 1:
             lines.append("              held-out loss of the candidates, above the best:")
@@ -270,6 +286,8 @@ class LearnedSDE:
             f"  limits      Σ is {bounds} of its mean, which was needed at {self.floored_share:.2%} of the data",
             f"  seed        {'a generator was given' if self.seed is None else self.seed}",
         ]
+        if given:
+            lines.insert(1, f"  variables   {self._variables()}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -278,11 +296,16 @@ class LearnedSDE:
             f"learned from {self.data.n_transitions} transitions)"
         )
 
+    def _variables(self) -> str:
+        inputs, outputs = ", ".join(self.input_names), ", ".join(self.output_names)
+        return inputs if inputs == outputs else f"{inputs}; {outputs} {'moves' if self.n_outputs == 1 else 'move'}"
+
     def _dimensions(self) -> str:
         return f"{plural(self.n_inputs, 'input')}, {plural(self.n_outputs, 'output')}"
 
     # Simulation
 
+    @overload
     def simulate(
         self,
         x0: npt.ArrayLike,
@@ -292,7 +315,31 @@ class LearnedSDE:
         outside: Outside = "nearest",
         rng: RNG = None,
         progress: bool | None = None,
-    ) -> Float:
+        as_frame: Literal[False] = False,
+    ) -> Float: ...
+    @overload
+    def simulate(
+        self,
+        x0: npt.ArrayLike,
+        dt: float,
+        n_steps: int,
+        *,
+        outside: Outside = "nearest",
+        rng: RNG = None,
+        progress: bool | None = None,
+        as_frame: Literal[True],
+    ) -> Any: ...  # noqa: ANN401
+    def simulate(
+        self,
+        x0: npt.ArrayLike,
+        dt: float,
+        n_steps: int,
+        *,
+        outside: Outside = "nearest",
+        rng: RNG = None,
+        progress: bool | None = None,
+        as_frame: bool = False,
+    ) -> Any:
         """Sample paths, by Euler-Maruyama steps (symplectic ones for underdamped systems).
 
         Parameters
@@ -311,10 +358,13 @@ class LearnedSDE:
         rng : int, Generator or None
         progress : bool, optional
             Show progress; None: on a terminal, after two seconds.
+        as_frame : bool
+            Return a pandas DataFrame with a row for each path and time, which `Transitions.from_dataframe` and
+            `itofit.files.read_transitions` take: columns track (from 0), time (from 0) and the names of the state.
 
         Returns
         -------
-        array of shape (n_paths, n_steps + 1, s)
+        array of shape (n_paths, n_steps + 1, s), or DataFrame of n_paths · (n_steps + 1) rows
 
         Examples
         --------
@@ -325,6 +375,8 @@ class LearnedSDE:
         >>> sde = itofit.fit(data, rng=0)
         >>> sde.simulate([0.0, 0.5], dt=0.1, n_steps=10, rng=0).shape
         (2, 11, 1)
+        >>> sde.simulate([0.0, 0.5], dt=0.1, n_steps=10, rng=0, as_frame=True).columns.tolist()
+        ['track', 'time', 'x']
         """
         if self.kind == "general":
             raise InputError(
@@ -334,6 +386,9 @@ class LearnedSDE:
             )
         dt, n_steps = positive("dt", dt), count("n_steps", n_steps)
         one_of("outside", outside, get_args(Outside))
+        pandas = optional("pandas", "as_frame=True") if flag("as_frame", as_frame) else None
+        if as_frame and (taken := [name for name in ("track", "time") if name in self.input_names]):
+            raise InputError(f"as_frame=True needs the column {taken[0]!r}, but a variable is called so")
         random, _ = generator(rng)
         with Progress(progress) as bar:
             paths, share_outside = euler_maruyama(
@@ -357,7 +412,7 @@ class LearnedSDE:
                 ExtrapolationWarning,
                 stacklevel=2,
             )
-        return paths
+        return frame_of(pandas, paths, dt, self.input_names) if as_frame else paths
 
     def _starts(self, x0: npt.ArrayLike) -> Float:
         """Initial states as an array of shape (n_paths, s)."""
@@ -376,6 +431,7 @@ class LearnedSDE:
         """Write the model to one `.npz` file; what was at `path` stays until all of it is written."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         metadata: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
+        metadata |= {name: list(getattr(self, name)) for name in _NAMES}
         metadata["candidates"] = [list(candidate) for candidate in self.candidates]
         for name in ("drift_series", "covariance_series"):
             arrays |= {f"{name}.{field}": getattr(getattr(self, name), field) for field in _SERIES}
@@ -388,6 +444,7 @@ class LearnedSDE:
 _SERIES = ("omega", "beta", "shift", "scale", "offset")
 _RECORDS = ("drift_history", "covariance_history", "drift_settings", "covariance_settings", "data")
 _ARRAYS = ("limits", "floor_factor", "box")
+_NAMES = ("input_names", "output_names")
 _PLAIN = (
     "structure",
     "link",
@@ -410,9 +467,12 @@ def load(path: str | os.PathLike[str]) -> LearnedSDE:
     """
     arrays, metadata = storage.read(path)
     try:
-        if metadata["format"] == 1:
-            arrays, metadata = _from_format_1(arrays, metadata)
+        arrays, metadata = storage.in_this_format(arrays, metadata)
         parts: dict[str, Any] = {name: metadata[name] for name in _PLAIN} | {name: arrays[name] for name in _ARRAYS}
+        for name in _NAMES:
+            if not isinstance(metadata[name], list):
+                raise InputError(f"{name} must be a list, got {metadata[name]!r}")
+            parts[name] = tuple(metadata[name])
         parts["candidates"] = tuple(Candidate(*candidate) for candidate in metadata["candidates"])
         for name in ("drift_series", "covariance_series"):
             parts[name] = FourierSeries(**{field: arrays[f"{name}.{field}"] for field in _SERIES})
@@ -426,19 +486,6 @@ def load(path: str | os.PathLike[str]) -> LearnedSDE:
     return sde
 
 
-def _from_format_1(
-    arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, Any]
-) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """What a file of the first format says, in the words of the second."""
-    d = len(arrays["floor_factor"])
-    metadata = metadata | {"link": "identity", "candidates": [], "searched_on": "", "drift_in_noise_units": False}
-    for name in ("drift", "covariance"):
-        metadata[f"{name}_history"] = {"kind": "History", "stopped": metadata[f"{name}_stopped"]}
-        metadata[f"{name}_settings"] = {"kind": "Settings"} | metadata[f"{name}_settings"]
-    metadata["data"] = {"kind": "DataSummary"} | metadata["data"]
-    return arrays | {"limits": floor_limits(fraction("floor", metadata["floor"]), d)}, metadata
-
-
 def _check_consistent(sde: LearnedSDE) -> None:
     """Raise unless the parts of a model fit together, so that a damaged file fails here and not in use."""
     m, d = sde.n_inputs, sde.n_outputs
@@ -448,9 +495,9 @@ def _check_consistent(sde: LearnedSDE) -> None:
     flag("drift_in_noise_units", sde.drift_in_noise_units)
     if sde.kind != "general" and m != (d if sde.kind == "diffusion" else 2 * d):
         raise InputError(f"a model of kind {sde.kind!r} with {d} outputs cannot have {m} inputs")
-    _check_array("box", sde.box, (2, m))
-    _check_array("floor_factor", sde.floor_factor, (d, d))
-    _check_array("limits", np.minimum(sde.limits, 1e300), (2, d))
+    storage.check_array("box", sde.box, (2, m))
+    storage.check_array("floor_factor", sde.floor_factor, (d, d))
+    storage.check_array("limits", np.minimum(sde.limits, 1e300), (2, d))
     if not (sde.box[0] < sde.box[1]).all() or not (np.diagonal(sde.floor_factor) > 0).all():
         raise InputError("box or floor_factor is not what a training leaves")
     if not (sde.limits[0] > 0).all() or not (sde.limits[0] <= sde.limits[1]).all():
@@ -460,7 +507,7 @@ def _check_consistent(sde: LearnedSDE) -> None:
         K = series.n_features
         shapes = {"omega": (K, m), "beta": (K, p), "shift": (m,), "scale": (m,), "offset": (p,)}
         for field, shape in shapes.items():
-            _check_array(f"{name}_series.{field}", getattr(series, field), shape, complex_=field == "beta")
+            storage.check_array(f"{name}_series.{field}", getattr(series, field), shape, complex_=field == "beta")
         if not (series.scale > 0).all():
             raise InputError(f"{name}_series.scale must be > 0")
     for settings, history in (
@@ -491,12 +538,6 @@ def _check_origin(sde: LearnedSDE) -> None:
         one_of("link", candidate.link, get_args(Link))
         if not np.isfinite(candidate.loss):
             raise InputError(f"loss of a candidate must be finite, got {candidate.loss}")
-
-
-def _check_array(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], *, complex_: bool = False) -> None:
-    wanted = "complex128" if complex_ else "float64"
-    if array.shape != shape or array.dtype != wanted or not np.isfinite(array).all():
-        raise InputError(f"{name} must be finite {wanted} of shape {shape}, got {array.dtype} of shape {array.shape}")
 
 
 def _batches(n: int) -> Iterator[slice]:

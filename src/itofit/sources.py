@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
+from zlib import crc32
 
 import numpy as np
 
-from itofit._checks import InputError
+from itofit._checks import Float, InputError, plain_array
 from itofit.rows import slices
 
 Source: TypeAlias = Callable[[], Any] | Iterable[Any]
@@ -36,6 +37,9 @@ class BlockSource:
                 f"source is a {type(source).__name__}, which can be read once: give a function that starts a new one, "
                 "or a list of blocks"
             )
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"last": None}  # an iteration stays where it is
 
     def blocks(self) -> Generator[object]:
         """All blocks, from the first on."""
@@ -107,3 +111,85 @@ def _is_array(value: object) -> bool:
     """Whether something is an array of any kind: of NumPy, a memory-mapped one, one of an HDF5 file."""
     shape = getattr(value, "shape", ())
     return isinstance(shape, tuple) and len(shape) > 0 and hasattr(value, "__getitem__") and not hasattr(value, "iloc")
+
+
+class Block(Protocol):
+    """What a pass gives: transitions."""
+
+    def __len__(self) -> int: ...
+    @property
+    def inputs(self) -> Float: ...  # noqa: D102
+    @property
+    def increments(self) -> Float: ...  # noqa: D102
+    @property
+    def h(self) -> Float: ...  # noqa: D102
+
+
+B = TypeVar("B", bound=Block)
+
+
+class Passes:
+    """What a source gave in its first whole pass, and must give again in every other."""
+
+    def __init__(self) -> None:
+        self.lengths: list[int] | None = None
+        self._ends: list[int] = []
+
+    def checked(self, blocks: Iterable[tuple[int, B]]) -> Iterator[B]:
+        """Blocks that come with their numbers; an error if they differ from those of an earlier pass."""
+        lengths: list[int] = []
+        before = self.lengths
+        if before is None:
+            self._ends = []
+        for i, block in blocks:
+            n = len(lengths)
+            if before is not None and (n >= len(before) or len(block) != before[n]):
+                had = f"had {before[n]}" if n < len(before) else "did not exist"
+                raise InputError(
+                    f"block {i} of the source has {len(block)} transition{'s' * (len(block) != 1)} and {had} in an "
+                    "earlier pass: the source must give the same blocks each time it is read"
+                )
+            ends = crc32(b"".join(part[[0, -1]].tobytes() for part in (block.inputs, block.increments, block.h)))
+            if before is None:
+                self._ends.append(ends)
+            elif ends != self._ends[n]:
+                raise InputError(
+                    f"block {i} of the source has other values than in an earlier pass: the source must give the same "
+                    "blocks each time it is read"
+                )
+            lengths.append(len(block))
+            yield block
+        if before is not None and len(lengths) < len(before):
+            raise InputError(
+                f"block {len(lengths)} of the source is missing: it gave {len(before)} block{'s' * (len(before) != 1)} "
+                "in an earlier pass; if it is a function, it must start a new iteration each time it is called"
+            )
+        self.lengths = lengths
+
+
+def block_arguments(block: object, names: tuple[str, ...], h: float | None) -> dict[str, Any]:
+    """The arrays of a block by their names, the last of which, groups, may be missing; h may be the same for all."""
+    order = [name for name in names if name != "h" or h is None]
+    if isinstance(block, Mapping) or hasattr(block, "iloc"):
+        arguments = dict(block)  # type: ignore[call-overload]
+    elif isinstance(block, tuple | list) and len(block) <= len(order):
+        arguments = dict(zip(order, block, strict=False))
+    else:
+        got = f"{len(block)} elements" if isinstance(block, tuple | list) else type(block).__name__
+        raise InputError(f"must be a tuple ({', '.join(order[:-1])}), a dictionary or Transitions, got {got}")
+    if unknown := [str(name) for name in arguments if name not in names]:
+        raise InputError(f"has {', '.join(unknown)}, which is none of {', '.join(names)}")
+    if h is not None:
+        third = np.asarray(arguments.get("groups", 0))
+        if "h" in arguments or third.dtype.kind == "f":
+            raise InputError("h was given twice, in the block and as h=")
+        arguments["h"] = h
+    if missing := [name for name in names[:-1] if name not in arguments]:
+        raise InputError(
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+            + ("; give it in each block, or to from_blocks as h=" if missing == ["h"] else "")
+        )
+    first = plain_array(names[0], arguments[names[0]])
+    if first.ndim and not len(first):
+        raise InputError("is empty; leave such blocks out")
+    return arguments

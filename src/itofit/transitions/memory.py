@@ -1,13 +1,10 @@
-"""Transitions: what training learns from, whatever form the observations came in."""
+"""Transitions in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Literal, get_args
-from zlib import crc32
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +23,14 @@ from itofit._checks import (
     positive,
     same_rows,
 )
-from itofit.rows import PASS_ROWS, TRAIN, VALIDATION, Split, n_held_out, slices
-from itofit.sources import BlockSource, Source
-from itofit.trajectories import Pieces, as_trajectories, moves, steps_of
+from itofit.rows import n_held_out, slices
+from itofit.sources import Source
+from itofit.trajectories import Moves, as_trajectories, moves, moves_in, steps_of, warn_of_left_out
+from itofit.transitions.tables import Columns, Layout, Table, layout
+from itofit.transitions.words import Form, Kind, Names, names_of, plural, same_names, shown_range, underdamped_names
 
-Kind = Literal["diffusion", "underdamped", "general"]
-Form = Literal["pairs", "increments", "underdamped", "trajectory", "trajectories"]
+if TYPE_CHECKING:
+    from itofit.transitions.blocked import BlockedTransitions
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -52,6 +51,10 @@ class Transitions:
         How the inputs follow from the moving state, which simulation needs to know: they are the state; they are the
         new position and the old velocity; or something else, which cannot be simulated. Default: "diffusion" when
         m = d, else "general".
+    input_names, output_names : sequence of str, optional
+        What the variables are called, m and d different names; one may come as a string. Default: "x" for one, "x1",
+        "x2", ... for several, and for underdamped systems the velocities "v" or "v1", "v2", ...; where the outputs are
+        among the inputs, they have their names.
 
     Examples
     --------
@@ -59,6 +62,8 @@ class Transitions:
     >>> x0 = np.linspace(-1.0, 1.0, 100)
     >>> itofit.Transitions(x0, -0.1 * x0, h=0.1)
     Transitions(100 transitions, 1 input, 1 output, h = 0.1, kind = diffusion)
+    >>> itofit.Transitions(x0, -0.1 * x0, h=0.1, input_names="height").output_names
+    ('height',)
     """
 
     inputs: Float
@@ -66,6 +71,8 @@ class Transitions:
     h: Float
     groups: npt.NDArray[np.generic] | None
     kind: Kind
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
 
     def __init__(
         self,
@@ -74,6 +81,8 @@ class Transitions:
         h: npt.ArrayLike,
         groups: npt.ArrayLike | None = None,
         kind: Kind | None = None,
+        input_names: Names | None = None,
+        output_names: Names | None = None,
     ) -> None:
         x, dx = columns("inputs", inputs), columns("increments", increments)
         same_rows("increments", dx, "inputs", x)
@@ -90,13 +99,19 @@ class Transitions:
                 "kind='underdamped' needs a position and a velocity for each increment: "
                 f"expected {2 * d} inputs, got {m}"
             )
-        self._set(inputs=x, increments=dx, h=_durations(h, len(x)), groups=_labels(groups, x), kind=kind)
+        names = names_of(m, d, kind, input_names, output_names)
+        self._set(x, dx, _durations(h, len(x)), _labels(groups, x), kind, *names)
 
     # Constructors
 
     @classmethod
     def from_pairs(
-        cls, x0: npt.ArrayLike, x1: npt.ArrayLike, h: npt.ArrayLike, groups: npt.ArrayLike | None = None
+        cls,
+        x0: npt.ArrayLike,
+        x1: npt.ArrayLike,
+        h: npt.ArrayLike,
+        groups: npt.ArrayLike | None = None,
+        names: Names | None = None,
     ) -> Transitions:
         """Scattered snapshots: the state x0 and, a time h later, x1.
 
@@ -106,6 +121,8 @@ class Transitions:
             Or (n,) for one variable.
         h : float or array of shape (n,)
         groups : array of shape (n,), optional
+        names : sequence of d str, optional
+            What the variables are called.
 
         Examples
         --------
@@ -115,7 +132,7 @@ class Transitions:
         """
         start = columns("x0", x0)
         end = columns_like("x1", x1, "x0", start)
-        return cls(start, end - start, h, groups, "diffusion")
+        return cls(start, end - start, h, groups, "diffusion", names)
 
     @classmethod
     def from_underdamped(
@@ -126,6 +143,8 @@ class Transitions:
         v1: npt.ArrayLike,
         h: npt.ArrayLike,
         groups: npt.ArrayLike | None = None,
+        names: Names | None = None,
+        velocity_names: Names | None = None,
     ) -> Transitions:
         """Positions and velocities of a second-order system, dx = v dt, dv = f(x, v) dt + σ(x, v) dW.
 
@@ -138,13 +157,23 @@ class Transitions:
             Or (n,) for one position.
         h : float or array of shape (n,)
         groups : array of shape (n,), optional
+        names, velocity_names : sequences of d str, optional
+            What the positions and the velocities are called. Default: that of position "x" is "v_x".
+
+        Examples
+        --------
+        >>> import itofit
+        >>> data = itofit.Transitions.from_underdamped([0.0], [1.0], [0.1], [0.9], 0.1, names="angle")
+        >>> data.input_names, data.output_names
+        (('angle', 'v_angle'), ('v_angle',))
         """
         start = columns("x0", x0)
         velocity, end, new_velocity = (
             columns_like(name, value, "x0", start) for name, value in (("v0", v0), ("x1", x1), ("v1", v1))
         )
         inputs = np.concatenate([end, velocity], axis=1)
-        return cls(inputs, new_velocity - velocity, h, groups, "underdamped")
+        both = underdamped_names(start.shape[1], names, velocity_names)
+        return cls(inputs, new_velocity - velocity, h, groups, "underdamped", both)
 
     @classmethod
     def from_trajectories(
@@ -154,6 +183,7 @@ class Transitions:
         times: npt.ArrayLike | Sequence[npt.ArrayLike] | None = None,
         min_h: float | None = None,
         max_h: float | None = None,
+        names: Names | None = None,
     ) -> Transitions:
         """All moves between consecutive observations of one or several trajectories.
 
@@ -171,6 +201,8 @@ class Transitions:
             Times of the observations, increasing, any spacing; one array serves all trajectories of its length.
         min_h, max_h : float, optional
             Moves that took less or more time are left out.
+        names : sequence of d str, optional
+            What the variables are called.
 
         Examples
         --------
@@ -198,7 +230,52 @@ class Transitions:
                 + ("" if min_h is None and max_h is None else ", or none between min_h and max_h")
             )
         inputs, increments, h, groups = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return cls(inputs, increments, h, groups, "diffusion")
+        return cls(inputs, increments, h, groups, "diffusion", names)
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        df: Any,  # noqa: ANN401
+        *,
+        state: Columns,
+        time: Hashable | None = None,
+        track: Columns | None = None,
+        dt: float | None = None,
+        velocity: Columns | None = None,
+        unit: str | None = None,
+    ) -> Transitions:
+        """All moves between consecutive rows of the tracks in a table.
+
+        A row with a missing value is a gap: no move starts there, ends there or passes over it. Rows of a track may be
+        anywhere in the table; they are sorted by time if they are not, with a warning.
+
+        Parameters
+        ----------
+        df : pandas.DataFrame
+            Or anything with `columns` and `to_numpy`; one row for each observation.
+        state : name or list of names
+            Columns of the variables that move: numbers of any type. They give their names to the result.
+        time : name, optional
+            Column of times: numbers, dates or durations. Give either `time` or `dt`.
+        track : name or list of names, optional
+            Columns that tell tracks from each other: whole numbers, strings or others. They become `groups`, as
+            whole numbers or strings. Rows without a value are left out, with a warning.
+        dt : float, optional
+            Time between a row and the next one of its track.
+        velocity : name or list of names, optional
+            Columns of velocities, one for each of `state`: for underdamped systems, as in `from_underdamped`.
+        unit : {"ns", "us", "ms", "s", "min", "h", "D", "W"}, optional
+            Unit of h, if times are dates or durations.
+
+        Examples
+        --------
+        >>> import itofit, pandas as pd
+        >>> df = pd.DataFrame({"cell": ["a", "a", "b", "b"], "t": [0.0, 0.5, 0.0, 1.0], "x": [1.0, 1.5, 4.0, 2.0]})
+        >>> data = itofit.Transitions.from_dataframe(df, time="t", state="x", track="cell")
+        >>> data.increments.ravel(), data.h, data.groups.tolist(), data.input_names
+        (array([ 0.5, -2. ]), array([0.5, 1. ]), ['a', 'b'], ('x',))
+        """
+        return from_table(layout(state, time, track, dt, velocity, unit), Table(df))
 
     @classmethod
     def from_blocks(
@@ -208,6 +285,7 @@ class Transitions:
         *,
         h: float | None = None,
         kind: Kind | None = None,
+        names: Names | None = None,
     ) -> BlockedTransitions:
         """Data larger than memory, read block by block as often as needed.
 
@@ -232,6 +310,9 @@ class Transitions:
             The time each move took, if blocks do not say.
         kind : {"diffusion", "underdamped", "general"}, optional
             As in `Transitions`, for `form="increments"`.
+        names : sequence of str, optional
+            What the variables are called: those of the state, the positions for `form="underdamped"`, the inputs for
+            `form="increments"`. Blocks that are `Transitions` with names keep them.
 
         Examples
         --------
@@ -249,7 +330,9 @@ class Transitions:
         >>> len(itofit.Transitions.from_blocks((path[:-1], path[1:]), h=0.1))
         999
         """
-        return BlockedTransitions(source, form, h, kind)
+        from itofit.transitions.blocked import BlockedTransitions  # noqa: PLC0415  (they are made of Transitions)
+
+        return BlockedTransitions(source, form, h, kind, names)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Transitions]) -> Transitions:
@@ -263,6 +346,8 @@ class Transitions:
         forms = {(part.n_inputs, part.n_outputs, part.kind) for part in parts}
         if len(forms) > 1:
             raise InputError(f"all parts must have the same inputs, outputs and kind, got {sorted(forms)}")
+        for part in parts[1:]:
+            same_names(part, parts[0])
         if len(parts) == 1:
             return parts[0]
         grouped = all(part.groups is not None for part in parts)
@@ -271,21 +356,32 @@ class Transitions:
             np.concatenate([part.increments for part in parts]),
             np.concatenate([part.h for part in parts]),
             np.concatenate([part.groups for part in parts]) if grouped else None,
-            parts[0].kind,
+            *parts[0]._form,
         )
 
     @classmethod
     def _trusted(
-        cls, inputs: Float, increments: Float, h: Float, groups: npt.NDArray[np.generic] | None, kind: Kind
+        cls,
+        inputs: Float,
+        increments: Float,
+        h: Float,
+        groups: npt.NDArray[np.generic] | None,
+        kind: Kind,
+        input_names: tuple[str, ...],
+        output_names: tuple[str, ...],
     ) -> Transitions:
-        """Transitions from arrays that were checked before."""
+        """Transitions from arrays and names that were checked before."""
         self = object.__new__(cls)
-        self._set(inputs=inputs, increments=increments, h=h, groups=groups, kind=kind)
+        self._set(inputs, increments, h, groups, kind, input_names, output_names)
         return self
 
-    def _set(self, **fields: object) -> None:
-        for name, value in fields.items():
+    def _set(self, *values: object) -> None:
+        for name, value in zip(Transitions.__annotations__, values, strict=True):
             object.__setattr__(self, name, value)
+
+    @property
+    def _form(self) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
+        return self.kind, self.input_names, self.output_names
 
     # What they are
 
@@ -324,7 +420,7 @@ class Transitions:
     def copy(self) -> Transitions:
         """The same transitions in arrays of their own."""
         groups = None if self.groups is None else self.groups.copy()
-        return self._trusted(self.inputs.copy(), self.increments.copy(), self.h.copy(), groups, self.kind)
+        return self._trusted(self.inputs.copy(), self.increments.copy(), self.h.copy(), groups, *self._form)
 
     def blocks(self) -> Iterator[Transitions]:
         """All transitions in order, in blocks of a fixed size."""
@@ -338,7 +434,7 @@ class Transitions:
         if not isinstance(rows, slice) and (not isinstance(rows, np.ndarray) or rows.ndim != 1):
             raise InputError(f"select transitions with a slice, a mask or an array of indices, got {rows!r}")
         groups = None if self.groups is None else self.groups[rows]
-        chosen = self._trusted(self.inputs[rows], self.increments[rows], self.h[rows], groups, self.kind)
+        chosen = self._trusted(self.inputs[rows], self.increments[rows], self.h[rows], groups, *self._form)
         if not len(chosen):
             raise InputError("there are no transitions left: none was selected")
         return chosen
@@ -386,200 +482,30 @@ class Transitions:
         return self[~out[unit]], self[out[unit]]
 
 
-class BlockedTransitions:
-    """Transitions that are read block by block, again for each pass; `Transitions.from_blocks` makes them.
-
-    Only their first block is read when they are made. Every pass checks that the source gives blocks of the same
-    lengths as before.
-    """
-
-    def __init__(self, source: Source, form: Form, h: float | None, kind: Kind | None) -> None:
-        self._form = one_of("form", form, get_args(Form))
-        if isinstance(source, Transitions):
-            source = [source]
-        self._source = BlockSource(source, blocks_are_arrays=form in ("trajectory", "trajectories"))
-        self._h = None if h is None else positive("h", h)
-        if kind is not None and form != "increments":
-            raise InputError(f"kind can be chosen for form='increments' alone; it follows from form={form!r}")
-        self._declared_kind = kind
-        self._lengths: list[int] | None = None
-        self._ends: list[int] = []
-        first = next(self._converted(), None)
-        if first is None:
-            raise InputError("the source of blocks holds no transition")
-        self.n_inputs, self.n_outputs = first[1].n_inputs, first[1].n_outputs
-        self.kind: Kind = first[1].kind
-
-    def __len__(self) -> int:
-        """How many transitions there are; before the first whole pass, this makes one."""
-        if self._lengths is None:
-            for _ in self._checked():
-                pass
-        assert self._lengths is not None
-        return sum(self._lengths)
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __repr__(self) -> str:
-        read = "not read yet"
-        if self._lengths is not None:
-            read = f"{plural(sum(self._lengths), 'transition')} in {plural(len(self._lengths), 'block')}"
-        widths = f"{plural(self.n_inputs, 'input')}, {plural(self.n_outputs, 'output')}"
-        return f"BlockedTransitions({read}, {widths}, kind = {self.kind})"
-
-    def blocks(self) -> Iterator[Transitions]:
-        """All transitions in order, in blocks of a fixed size, whatever blocks the source gives.
-
-        Rows are copied as they come, because a source may use its arrays again.
-        """
-        waiting: list[Transitions] = []
-        n_waiting = 0
-        for block in self._checked():
-            start = 0
-            while start < len(block):
-                part = block[start : start + PASS_ROWS - n_waiting]
-                start += len(part)
-                n_waiting += len(part)
-                if n_waiting < PASS_ROWS:
-                    waiting.append(part.copy())
-                else:
-                    yield Transitions.concatenate([*waiting, part])
-                    waiting, n_waiting = [], 0
-        if waiting:
-            yield Transitions.concatenate(waiting)
-
-    def split(self, held_out: float = 0.1, *, rng: RNG = None) -> tuple[BlockedTransitions, BlockedTransitions]:
-        """Two parts at random, one to learn from and one held out, each read through the whole.
-
-        Parameters
-        ----------
-        held_out : float
-            Share of the transitions that is held out, between 0 and 1; at least one is on each side.
-        rng : int, Generator or None
-
-        Returns
-        -------
-        rest, held_out : BlockedTransitions
-        """
-        share = fraction("held_out", held_out)
-        random, _ = generator(rng)
-        n = len(self)
-        if n < 2:
-            raise InputError(f"cannot split {plural(n, 'row')}: at least two are needed")
-        split = Split(int(random.integers(2**63)), n, n, n_held_out(share, n))
-
-        def part(which: int) -> Iterator[Transitions]:
-            for i, block in enumerate(self.blocks()):
-                chosen = np.flatnonzero(split.parts(i) == which)
-                if len(chosen):
-                    yield block[chosen]
-
-        rest, out = (Transitions.from_blocks(partial(part, which)) for which in (TRAIN, VALIDATION))
-        return rest, out
-
-    def _checked(self) -> Iterator[Transitions]:
-        """The source's blocks, with an error if they differ in form, or in length from those of an earlier pass."""
-        lengths: list[int] = []
-        if self._lengths is None:
-            self._ends = []
-        for i, block in self._converted():
-            if (block.n_inputs, block.n_outputs, block.kind) != (self.n_inputs, self.n_outputs, self.kind):
-                raise InputError(
-                    f"block {i} of the source has {plural(block.n_inputs, 'input')} and "
-                    f"{plural(block.n_outputs, 'output')}, kind {block.kind}; the first has {self.n_inputs} and "
-                    f"{self.n_outputs}, kind {self.kind}"
-                )
-            n = len(lengths)
-            if self._lengths is not None and (n >= len(self._lengths) or len(block) != self._lengths[n]):
-                before = f"had {self._lengths[n]}" if n < len(self._lengths) else "did not exist"
-                raise InputError(
-                    f"block {i} of the source has {plural(len(block), 'transition')} and {before} in an earlier pass: "
-                    "the source must give the same blocks each time it is read"
-                )
-            ends = crc32(b"".join(part[[0, -1]].tobytes() for part in (block.inputs, block.increments, block.h)))
-            if self._lengths is None:
-                self._ends.append(ends)
-            elif ends != self._ends[n]:
-                raise InputError(
-                    f"block {i} of the source has other values than in an earlier pass: the source must give the same "
-                    "blocks each time it is read"
-                )
-            lengths.append(len(block))
-            yield block
-        if self._lengths is not None and len(lengths) < len(self._lengths):
-            raise InputError(
-                f"block {len(lengths)} of the source is missing: it gave {plural(len(self._lengths), 'block')} in an "
-                "earlier pass; if it is a function, it must start a new iteration each time it is called"
-            )
-        self._lengths = lengths
-
-    def _converted(self) -> Iterator[tuple[int, Transitions]]:
-        """The source's blocks with their numbers, as Transitions; an error names the block that cannot be."""
-        pieces = Pieces(self._h)
-        with closing(self._source.blocks()) as blocks:
-            for i, block in enumerate(blocks):
-                try:
-                    if isinstance(block, Transitions):
-                        found, pieces = block, Pieces(self._h)
-                    elif self._form == "trajectory":
-                        found = Transitions._trusted(*pieces.moves(block), None, "diffusion")
-                    elif self._form == "trajectories":
-                        moved = Pieces(self._h).moves(block)
-                        found = Transitions._trusted(*moved, np.full(len(moved[2]), i), "diffusion")
-                    else:
-                        found = self._transitions(block)
-                except InputError as error:
-                    raise InputError(f"block {i} of the source: {error}") from None
-                if len(found):
-                    yield i, found
-
-    def _transitions(self, block: object) -> Transitions:
-        """A block of arrays as Transitions."""
-        make, names = _FORMS[self._form]
-        order = [name for name in names if name != "h" or self._h is None]
-        if isinstance(block, Mapping) or hasattr(block, "iloc"):
-            arguments = dict(block)  # type: ignore[call-overload]
-        elif isinstance(block, tuple | list) and len(block) <= len(order):
-            arguments = dict(zip(order, block, strict=False))
-        else:
-            got = f"{len(block)} elements" if isinstance(block, tuple | list) else type(block).__name__
-            raise InputError(f"must be a tuple ({', '.join(order[:-1])}), a dictionary or Transitions, got {got}")
-        if unknown := [str(name) for name in arguments if name not in names]:
-            raise InputError(f"has {', '.join(unknown)}, which is none of {', '.join(names)}")
-        if self._h is not None:
-            third = np.asarray(arguments.get("groups", 0))
-            if "h" in arguments or third.dtype.kind == "f":
-                raise InputError("h was given twice, in the block and as h=")
-            arguments["h"] = self._h
-        if missing := [name for name in names[:-1] if name not in arguments]:
-            raise InputError(
-                f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-                + ("; give it in each block, or to from_blocks as h=" if missing == ["h"] else "")
-            )
-        first = plain_array(names[0], arguments[names[0]])
-        if first.ndim and not len(first):
-            raise InputError("is empty; leave such blocks out")
-        if self._form == "increments":
-            arguments["kind"] = self._declared_kind
-        return make(**arguments)
+def from_table(form: Layout, table: Table) -> Transitions:
+    """Transitions from a whole table of this layout."""
+    found, _, n_untracked = form.observations(table)
+    n_rows = np.bincount(found.track)
+    moved = moves_in(found, form.dt, sort=True)
+    if not len(moved.h):
+        raise InputError(
+            "there is no transition: no track has two consecutive rows that are complete "
+            f"({plural(len(found.track), 'row')} in {plural(len(n_rows), 'track')})"
+        )
+    warn_of_left_out(n_untracked, n_rows, stacklevel=4)
+    return from_moves(form, moved)
 
 
-_FORMS: dict[str, tuple[Callable[..., Transitions], tuple[str, ...]]] = {
-    "pairs": (Transitions.from_pairs, ("x0", "x1", "h", "groups")),
-    "increments": (Transitions, ("inputs", "increments", "h", "groups")),
-    "underdamped": (Transitions.from_underdamped, ("x0", "v0", "x1", "v1", "h", "groups")),
-}
-
-
-def shown_range(low: float, high: float) -> str:
-    """Two numbers, or one if they differ by rounding alone."""
-    return f"{low:g}" if high - low <= 1e-9 * high else f"{low:.3g} to {high:.3g}"
-
-
-def plural(n: int, word: str) -> str:
-    """A number and what it counts, in words."""
-    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+def from_moves(form: Layout, moved: Moves) -> Transitions:
+    """Transitions from the moves in a table of this layout."""
+    names = [str(name) for name in form.state]
+    if not form.velocity:
+        return Transitions.from_pairs(moved.start, moved.end, moved.h, moved.groups, names)
+    d = len(names)
+    (x0, v0), (x1, v1) = (np.split(rows, [d], axis=1) for rows in (moved.start, moved.end))
+    return Transitions.from_underdamped(
+        x0, v0, x1, v1, moved.h, moved.groups, names, [str(name) for name in form.velocity]
+    )
 
 
 def _durations(h: npt.ArrayLike, n: int) -> Float:

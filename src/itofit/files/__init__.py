@@ -1,0 +1,236 @@
+"""Files of observations: CSV, Parquet and NPZ, read at once or, if they are large, in parts."""
+
+from __future__ import annotations
+
+import csv
+import os
+import zipfile
+import zlib
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+
+from itofit._checks import InputError, count, positive
+from itofit.files.readers import ArrayParts, Csv, Npz, Parquet, Reader
+from itofit.rows import PASS_ROWS
+from itofit.trajectories import OpenTracks, moves_in, warn_of_left_out
+from itofit.transitions import BlockedTransitions, Form, Transitions
+from itofit.transitions.blocked import FORMS
+from itofit.transitions.memory import from_moves, from_table
+from itofit.transitions.tables import Columns, Layout, MissingPackageError, Table, layout, listed
+
+__all__ = ["CHUNK_ROWS", "LARGE_FILE", "read_transitions"]
+
+LARGE_FILE = 200_000_000
+"""Bytes of data above which a file is read in parts: on disk for CSV, five times that if it is compressed with gzip;
+uncompressed, as the file itself says, for Parquet and NPZ."""
+CHUNK_ROWS = PASS_ROWS
+"""Rows of a part, if nobody says."""
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".npz")
+TIMES, TRACKS = ("time", "t"), ("track",)
+"""Columns taken for times and tracks, if nobody says."""
+
+
+def read_transitions(
+    path: str | os.PathLike[str],
+    *,
+    time: Hashable | None = None,
+    state: Columns | None = None,
+    track: Columns | None = None,
+    dt: float | None = None,
+    velocity: Columns | None = None,
+    unit: str | None = None,
+    chunk_rows: int | None = None,
+) -> Transitions | BlockedTransitions:
+    r"""Transitions from a file with a row for each observation, or from arrays in an NPZ file.
+
+    A file of up to 200 MB is read at once, as by `Transitions.from_dataframe`. A larger one (`LARGE_FILE`) is read in
+    parts, again in each pass of `fit`, with memory for one part and for the last row of every track: the result is
+    what `Transitions.from_blocks` gives. Tracks may go on from part to part, and rows of different tracks may
+    alternate, but within each track times must increase; an error says so if they do not.
+
+    Parameters
+    ----------
+    path : str or path
+        A file with a header line (.csv with commas, semicolons or tabs, .tsv; both also with .gz), .parquet, or .npz.
+        In an NPZ file arrays are columns, and those with two axes several of them. If it has arrays called x0 and x1,
+        or x0, v0, x1 and v1, or inputs and increments, and h, these are transitions themselves, with or without
+        groups, and nothing else needs to be said.
+    time : name, optional
+        Column of times: numbers, or dates as in 2024-01-31 12:00. Without `time` and `dt`, one called time or t.
+    state : name or list of names, optional
+        Columns of the variables that move. Default: all that hold numbers and are not mentioned otherwise.
+    track : name or list of names, optional
+        Columns that tell tracks from each other. Default: one called track, if there is one. In CSV files they are
+        read as text.
+    dt : float, optional
+        Time between a row and the next one of its track, instead of `time`.
+    velocity : name or list of names, optional
+        Columns of velocities, one for each of `state`, of an underdamped system.
+    unit : {"ns", "us", "ms", "s", "min", "h", "D", "W"}, optional
+        Unit of h, if times are dates.
+    chunk_rows : int, optional
+        Read in parts of so many rows, however large the file is.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from itofit.files import read_transitions
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = pathlib.Path(directory, "cells.csv")
+    ...     _ = path.write_text("track,time,x,y\na,0,1,2\na,0.5,3,2\nb,0,5,5\nb,0.5,,4\n")
+    ...     read_transitions(path)
+    Transitions(1 transition, 2 inputs, 2 outputs, h = 0.5, 1 group, kind = diffusion)
+    """
+    file = _existing(path)
+    if chunk_rows is not None:
+        count("chunk_rows", chunk_rows)
+    reader = _reader(file)
+    with problems_of(file):
+        in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
+        n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
+        if isinstance(reader, Npz) and state is None and time is None and (form := reader.form()):
+            return _from_arrays(reader, form, dt, n_rows)
+        arranged = _arranged(reader, time, state, track, dt, velocity, unit)
+        if n_rows is None:
+            return from_table(arranged, next(reader.parts(arranged, None)))
+        return Transitions.from_blocks(FileParts(reader, arranged, n_rows))
+
+
+class FileParts:
+    """A file of observations as blocks of transitions, from the start each time it is called.
+
+    Parameters
+    ----------
+    reader : Reader
+    arranged : Layout
+        Which columns hold what.
+    n_rows : int
+        Rows of a part.
+    """
+
+    def __init__(self, reader: Reader, arranged: Layout, n_rows: int) -> None:
+        self.reader, self.arranged, self.n_rows = reader, arranged, n_rows
+        self.warned = False
+
+    def __call__(self) -> Iterator[Transitions]:
+        """One pass over the file."""
+        tracks, origin, n_untracked = OpenTracks(), None, 0
+        with problems_of(self.reader.path):
+            for table in self.reader.parts(self.arranged, self.n_rows):
+                found, origin, n = self.arranged.observations(table, origin)
+                n_untracked += n
+                if not len(found.track):
+                    continue
+                moved = moves_in(tracks.joined(found), self.arranged.dt, sort=False)
+                if len(moved.h):
+                    yield from_moves(self.arranged, moved)
+        if not self.warned:
+            self.warned = True
+            warn_of_left_out(n_untracked, tracks.n_rows)
+
+
+def _from_arrays(reader: Npz, form: Form, dt: float | None, n_rows: int | None) -> Transitions | BlockedTransitions:
+    """Transitions from arrays that hold them."""
+    names = FORMS[form][1]
+    shapes = reader.shapes()
+    if "h" not in shapes and dt is None:
+        raise InputError("there is no array h, the time each move took; give dt= if it is the same for all")
+    if "h" in shapes and dt is not None:
+        raise InputError("h was given twice, in the file and as dt=")
+    blocks = ArrayParts(reader, tuple(name for name in names if name in shapes), n_rows)
+    if n_rows is not None:
+        return Transitions.from_blocks(blocks, form, h=dt)
+    make = FORMS[form][0]
+    return make(**next(blocks()), **({} if dt is None else {"h": positive("dt", dt)}))
+
+
+def _arranged(
+    reader: Reader,
+    time: Hashable | None,
+    state: Columns | None,
+    track: Columns | None,
+    dt: float | None,
+    velocity: Columns | None,
+    unit: str | None,
+) -> Layout:
+    """Which columns hold what: as the user says, and where nothing was said as their names and first rows tell."""
+    head = reader.head()
+    if not head.n_rows:
+        raise InputError("holds names of columns and no rows")
+    if time is None and dt is None:
+        time = next((name for name in TIMES if name in head.columns), None)
+        if time is None:
+            raise InputError(
+                f"give time=, the column of times, or dt=, the time between rows; the columns are {head.listed()}"
+            )
+    if track is None:
+        track = next((name for name in TRACKS if name in head.columns), None)
+    if state is None:
+        used = {time, *TIMES}
+        for argument, names in (("track", track), ("velocity", velocity)):
+            used |= set() if names is None else set(listed(argument, names))
+        state = [name for name in head.columns if name not in used and _is_variable(head, name)]
+        if not state:
+            raise InputError(f"no column holds numbers that could be a state; the columns are {head.listed()}")
+    state, velocity = (
+        None if names is None else [column for name in listed(argument, names) for column in reader.columns_of(name)]
+        for argument, names in (("state", state), ("velocity", velocity))
+    )
+    arranged = layout(state, time, track, dt, velocity, unit)
+    for name, argument in arranged.columns.items():
+        head.check(argument, name)
+    return arranged
+
+
+def _is_variable(head: Table, name: Hashable) -> bool:
+    """Whether a column holds numbers and is no index that pandas wrote."""
+    return not str(name).startswith(("Unnamed: ", "__index_level_")) and head.holds_numbers(name)
+
+
+@contextmanager
+def problems_of(file: Path) -> Iterator[None]:
+    """Errors that name the file, and not what failed inside of the packages that read it."""
+    try:
+        yield
+    except MissingPackageError:
+        raise
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith(f"{file}: ") else f"{file}: {text}") from None
+    except (ValueError, EOFError, OSError, csv.Error, zlib.error, zipfile.BadZipFile) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the operating system
+            raise
+        text = "holds nothing" if type(error).__name__ == "EmptyDataError" else f"cannot be read: {str(error).strip()}"
+        raise InputError(f"{file}: {text}") from error
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
+    """A file that is there."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path must be the path of a file, got {type(path).__name__}")
+    file = Path(path)
+    if file.is_dir():
+        inside = sorted(entry.name for entry in file.iterdir() if entry.name.lower().endswith(SUFFIXES))[:3]
+        raise IsADirectoryError(f"{file} is a directory; give a file" + (f" in it, as {inside[0]}" if inside else ""))
+    if not file.exists():
+        names = [entry.name for entry in file.parent.iterdir()] if file.parent.is_dir() else []
+        near = get_close_matches(file.name, names, n=1)
+        raise FileNotFoundError(f"there is no file {file}" + (f" (is it {near[0]} that you mean?)" if near else ""))
+    return file
+
+
+def _reader(file: Path) -> Reader:
+    """What reads a file, as its name tells."""
+    name = file.name.lower()
+    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
+        return Csv(file)
+    if name.endswith((".parquet", ".pq")):
+        return Parquet(file)
+    if name.endswith(".npz"):
+        return Npz(file)
+    raise InputError(
+        f"{file} is of a kind that cannot be read: expected {', '.join(SUFFIXES)}; read others into a DataFrame for "
+        "Transitions.from_dataframe"
+    )

@@ -1,0 +1,19 @@
+"""Transitions: what training learns from, whatever form the observations came in."""
+
+from itofit.rows import PASS_ROWS
+from itofit.transitions.blocked import BlockedTransitions
+from itofit.transitions.memory import Transitions
+from itofit.transitions.words import Form, Kind, Names, default_names, names_of, plural, shown_range
+
+__all__ = [
+    "PASS_ROWS",
+    "BlockedTransitions",
+    "Form",
+    "Kind",
+    "Names",
+    "Transitions",
+    "default_names",
+    "names_of",
+    "plural",
+    "shown_range",
+]

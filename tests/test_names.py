@@ -1,0 +1,226 @@
+import dataclasses
+import json
+import pickle
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+from itofit import ARFF, AutomaticSettings, InputError, LearnedSDE, ModelFileError, Transitions, fit, load
+from itofit.records import dependence_text
+
+RNG = np.random.default_rng(0)
+X0 = RNG.normal(size=(60, 2))
+X1 = X0 - 0.1 * X0 + 0.1 * RNG.normal(size=(60, 2))
+NAMED = Transitions.from_pairs(X0, X1, 0.1, np.arange(60) // 10, names=["height", "width"])
+BOTH = (("height", "width"), ("height", "width"))
+
+
+def names(data):
+    return data.input_names, data.output_names
+
+
+def learn(data=NAMED, refine=True):
+    arff = ARFF(n_features=4, ridge=1e-3, max_iterations=2, min_iterations=1)
+    with pytest.warns(UserWarning, match=".") if not refine else nullcontext():
+        return fit(data, refine=refine, rng=0, **({} if refine else {"drift": arff, "covariance": arff}))
+
+
+# Defaults
+
+
+@pytest.mark.parametrize(
+    ("m", "d", "kind", "expected"),
+    [
+        (1, 1, None, (("x",), ("x",))),
+        (3, 3, None, (("x1", "x2", "x3"), ("x1", "x2", "x3"))),
+        (2, 1, "underdamped", (("x", "v"), ("v",))),
+        (4, 2, "underdamped", (("x1", "x2", "v1", "v2"), ("v1", "v2"))),
+        (3, 1, "general", (("x1", "x2", "x3"), ("x",))),
+    ],
+)
+def test_names_that_nobody_gave(m, d, kind, expected):
+    assert names(Transitions(np.ones((5, m)), np.ones((5, d)), 0.1, kind=kind)) == expected
+
+
+def test_constructors_have_default_names():
+    assert names(Transitions.from_pairs(X0, X1, 0.1)) == (("x1", "x2"), ("x1", "x2"))
+    assert names(Transitions.from_trajectories(X0[:, 0], dt=0.1)) == (("x",), ("x",))
+    assert names(Transitions.from_underdamped(X0, X0, X1, X1, 0.1)) == (("x1", "x2", "v1", "v2"), ("v1", "v2"))
+    assert names(Transitions.from_blocks(X0, "trajectory", h=0.1)) == (("x1", "x2"), ("x1", "x2"))
+
+
+# Names that were given
+
+
+def test_names_of_the_state():
+    assert names(NAMED) == BOTH
+    assert names(Transitions.from_trajectories(X0, dt=0.1, names=("height", "width"))) == BOTH
+    assert names(Transitions.from_trajectories(X0[:, 0], dt=0.1, names="a")) == (("a",), ("a",))
+
+
+def test_names_of_positions_and_velocities():
+    make = Transitions.from_underdamped
+    assert names(make(X0, X0, X1, X1, 0.1, names=["a", "b"])) == (("a", "b", "v_a", "v_b"), ("v_a", "v_b"))
+    both = make(X0, X0, X1, X1, 0.1, names=["a", "b"], velocity_names=["p", "q"])
+    assert names(both) == (("a", "b", "p", "q"), ("p", "q"))
+    assert names(make(X0, X0, X1, X1, 0.1, velocity_names=["p", "q"])) == (("x1", "x2", "p", "q"), ("p", "q"))
+
+
+def test_inputs_and_outputs_of_the_general_form():
+    make = Transitions
+    assert names(make(X0, X0, 0.1, input_names=["a", "b"])) == (("a", "b"), ("a", "b"))
+    assert names(make(X0, X0, 0.1, output_names=["a", "b"])) == (("a", "b"), ("a", "b"))
+    assert names(make(X0, X0[:, 0], 0.1, input_names=["a", "b"])) == (("a", "b"), ("x",))
+    assert names(make(X0, X0[:, 0], 0.1, output_names="u")) == (("x1", "x2"), ("u",))
+    assert names(make(X0, X0[:, 0], 0.1, kind="underdamped", input_names=["a", "b"])) == (("a", "b"), ("b",))
+
+
+@pytest.mark.parametrize("wrong", [["a"], ["a", "b", "c"], ["a", "a"], ["a", 1], ["a", " "], "ab", [], 5])
+def test_names_that_do_not_fit(wrong):
+    with pytest.raises(InputError, match="names must"):
+        Transitions.from_pairs(X0, X1, 0.1, names=wrong)
+    with pytest.raises(InputError, match="names must"):
+        Transitions.from_underdamped(X0, X0, X1, X1, 0.1, names=wrong)
+    with pytest.raises(InputError, match="names must"):
+        Transitions.from_blocks((X0, X1), h=0.1, names=wrong)
+
+
+# What becomes of them
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda data: data[3:7],
+        lambda data: data[np.arange(60) % 2 == 0],
+        lambda data: data.copy(),
+        lambda data: next(data.blocks()),
+        lambda data: data.split(0.2, rng=0)[1],
+        lambda data: data.split(0.2, by="groups", rng=0)[0],
+        lambda data: Transitions.concatenate([data, data[:5]]),
+        lambda data: pickle.loads(pickle.dumps(data)),
+        lambda data: Transitions.from_blocks([data[:20], data[20:]]),
+        lambda data: pickle.loads(pickle.dumps(Transitions.from_blocks([data[:20], data[20:]]))),
+        lambda data: next(Transitions.from_blocks([data[:20], data[20:]]).blocks()),
+        lambda data: Transitions.from_blocks([data[:20], data[20:]]).split(0.1, rng=0)[1],
+    ],
+)
+def test_parts_keep_the_names(part):
+    assert names(part(NAMED)) == BOTH
+
+
+@pytest.mark.parametrize("form", ["pairs", "increments", "trajectory", "trajectories"])
+def test_names_of_blocks(form):
+    source = [X0[:30], X0[30:]] if form.startswith("trajector") else [(X0[:30], X1[:30]), (X0[30:], X1[30:])]
+    data = Transitions.from_blocks(source, form, h=0.1, names=["height", "width"])
+    assert names(data) == BOTH
+    assert {names(block) for block in data.blocks()} == {BOTH}
+
+
+def test_names_of_underdamped_blocks():
+    data = Transitions.from_blocks([(X0, X0, X1, X1)], "underdamped", h=0.1, names=["a", "b"])
+    assert names(data) == (("a", "b", "v_a", "v_b"), ("v_a", "v_b"))
+
+
+def test_blocks_with_names_keep_them():
+    plain = Transitions.from_pairs(X0, X1, 0.1)
+    data = Transitions.from_blocks([plain, NAMED], names=["height", "width"])
+    assert len(data) == 120
+    assert names(data) == BOTH
+
+
+def test_different_names_do_not_go_together():
+    other = Transitions.from_pairs(X0, X1, 0.1, names=["width", "height"])
+    with pytest.raises(InputError, match="inputs are called width, height, those before height, width"):
+        Transitions.concatenate([NAMED, other])
+    data = Transitions.from_blocks([NAMED, other])
+    with pytest.raises(InputError, match="block 1 of the source: the inputs are called width, height"):
+        len(data)
+
+
+# Models
+
+
+@pytest.mark.parametrize("refine", [True, False])
+def test_a_model_knows_the_names_of_its_data(tmp_path, refine):
+    sde = learn(refine=refine)
+    assert names(sde) == BOTH
+    sde.save(tmp_path / "sde.npz")
+    back = load(tmp_path / "sde.npz")
+    assert names(back) == BOTH
+    assert back.summary() == sde.summary()
+    assert names(dataclasses.replace(sde, floored_share=0.5)) == BOTH
+    assert names(learn(Transitions.from_blocks([NAMED]), refine=refine)) == BOTH
+
+
+def rewritten(path, change):
+    with np.load(path, allow_pickle=False) as file:
+        arrays = dict(file)
+    metadata = json.loads(str(arrays["metadata"]))
+    change(metadata)
+    np.savez(path, **(arrays | {"metadata": np.array(json.dumps(metadata))}))
+    return path
+
+
+def test_a_file_of_the_second_format_has_default_names(tmp_path):
+    def to_format_2(metadata):
+        del metadata["input_names"], metadata["output_names"]
+        metadata["format"] = 2
+
+    sde, path = learn(), tmp_path / "sde.npz"
+    sde.save(path)
+    back = load(rewritten(path, to_format_2))
+    assert names(back) == (("x1", "x2"), ("x1", "x2"))
+    np.testing.assert_array_equal(back.drift(X0), sde.drift(X0))
+    back.save(path)
+    assert load(path).summary() == back.summary()
+
+
+@pytest.mark.parametrize("value", [["a"], ["a", "a"], ["a", 1], "ab", None, 5, {"a": 1, "b": 2}])
+@pytest.mark.parametrize("field", ["input_names", "output_names"])
+def test_damaged_names_are_refused(tmp_path, field, value):
+    path = tmp_path / "sde.npz"
+    learn().save(path)
+    rewritten(path, lambda metadata: metadata.update({field: value}))
+    with pytest.raises(ModelFileError, match="not a complete itofit model"):
+        load(path)
+
+
+def test_the_fields_of_a_model_have_defaults():
+    fields = {field.name: field for field in dataclasses.fields(LearnedSDE)}
+    assert fields["input_names"].default == fields["output_names"].default == ()
+
+
+# Words
+
+
+def settings(on):
+    return AutomaticSettings(n_features=4, groups=np.array([0, 1, 2]), ridges=np.where(on, 1.0, 1e12), determined=1.0)
+
+
+def test_dependence_by_name():
+    on = np.array([[True, False, False], [True, True, False], [False, True, True], [False, False, False]])
+    text = dependence_text(settings(on), 2, ["f_a", "f_b", "f_c", "f_d"], ("a", "b"))
+    assert text == "f_a on a alone; f_b on a, b; f_c on b and all inputs together; f_d on nothing"
+    one = AutomaticSettings(n_features=4, groups=np.array([0]), ridges=np.ones((1, 1)), determined=1.0)
+    assert dependence_text(one, 1, ["f_a"], ("a",)) == "f_a on a"
+
+
+def test_the_summary_speaks_of_given_names_alone():
+    text = learn().summary()
+    assert "variables   height, width" in text
+    assert "f_height" in text
+    assert "f_width" in text
+    assert "_height,height" in text
+    plain = learn(Transitions.from_pairs(X0, X1, 0.1)).summary()
+    assert "variables" not in plain
+    assert "f0" in plain
+    assert "_" not in plain
+
+
+def test_short_names_need_no_comma_and_velocities_move():
+    data = Transitions.from_underdamped(X0[:, 0], X0[:, 1], X1[:, 0], X1[:, 1], 0.1, names="q", velocity_names="p")
+    text = learn(data).summary()
+    assert "variables   q, p; p moves" in text
+    assert "_pp on" in text
