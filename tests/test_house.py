@@ -26,6 +26,7 @@ ORDER = [
     "covariance",
     "links",
     "cells",
+    "spread",
     "refine",
     "records",
     "automatic",

@@ -205,6 +205,8 @@ def _automatic(
     return LearnedSDE(
         drift_series=learned.drift_series,
         covariance_series=learned.covariance_series,
+        drift_spread=learned.drift_spread,
+        covariance_spread=learned.covariance_spread,
         structure=learned.structure,
         link=learned.link,
         limits=limits,

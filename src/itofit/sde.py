@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri as normal_quantile
 
 from itofit import storage
 from itofit._checks import (
@@ -41,7 +42,7 @@ from itofit.covariance import (
 )
 from itofit.fourier import FourierSeries
 from itofit.likelihood import gaussian_nll
-from itofit.links import Link, Shape, covariance_at
+from itofit.links import Link, Shape, covariance_at, derivatives_of_covariance
 from itofit.records import (
     AutomaticSettings,
     Candidate,
@@ -54,6 +55,7 @@ from itofit.records import (
 )
 from itofit.search import SearchHistory
 from itofit.simulation import Outside, euler_maruyama
+from itofit.spread import standard_deviations
 from itofit.transitions import BlockedTransitions, Kind, Transitions, plural
 
 BATCH_ROWS = 65_536
@@ -95,6 +97,8 @@ class LearnedSDE:
         Covariances that were compared; empty if there was nothing to choose.
     searched_on : str
         The transitions that frequencies were searched on, in words.
+    drift_spread, covariance_spread : FourierSeries or None
+        Functions whose squares add up to the variances of the drift and of the learned entries (`itofit.spread`).
     drift_in_noise_units : bool
         Whether `drift_series` is g in f = Σ^½ g, as the paper's additional drift step learns it.
     seed : int or None
@@ -122,6 +126,8 @@ class LearnedSDE:
     version: str
     candidates: tuple[Candidate, ...] = ()
     searched_on: str = "all of them"
+    drift_spread: FourierSeries | None = None
+    covariance_spread: FourierSeries | None = None
     drift_in_noise_units: bool = False
 
     # The functions
@@ -136,8 +142,19 @@ class LearnedSDE:
         """d, the number of variables that move."""
         return self.drift_series.n_outputs
 
-    def drift(self, x: npt.ArrayLike) -> Float:
+    @overload
+    def drift(self, x: npt.ArrayLike, return_std: Literal[False] = False) -> Float: ...
+    @overload
+    def drift(self, x: npt.ArrayLike, return_std: Literal[True]) -> tuple[Float, Float]: ...
+    def drift(self, x: npt.ArrayLike, return_std: bool = False) -> Float | tuple[Float, Float]:
         """Drift f at the points x of shape (n, m): an array of shape (n, d).
+
+        Parameters
+        ----------
+        x : array of shape (n, m)
+        return_std : bool
+            Return also the standard deviation of each value, shape (n, d): that of the posterior of the amplitudes,
+            given the frequencies and the noise. It is of the mean rate of one observed step.
 
         Examples
         --------
@@ -149,10 +166,21 @@ class LearnedSDE:
         >>> sde.drift(x).shape, sde.covariance(x).shape
         ((5, 2), (5, 2, 2))
         """
-        g = self.drift_series(x)
-        if not self.drift_in_noise_units:
-            return g
-        return np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), g))
+        f = self.drift_series(x)
+        if self.drift_in_noise_units:
+            f = np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), f))
+        if not return_std:
+            return f
+        return f, standard_deviations(self._spread(self.drift_spread), x, self.n_outputs)
+
+    @staticmethod
+    def _spread(series: FourierSeries | None) -> FourierSeries:
+        if series is None:
+            raise InputError(
+                "this model carries no error bars: they belong to what fit learns by default, with refine=True, since "
+                "version 0.1"
+            )
+        return series
 
     def drift_jacobian(self, x: npt.ArrayLike) -> Float:
         """Derivatives of the drift: [i, a, b] is ∂f_a/∂x_b at point i, shape (n, d, m)."""
@@ -163,7 +191,11 @@ class LearnedSDE:
             )
         return self.drift_series.jacobian(x)
 
-    def covariance(self, x: npt.ArrayLike, raw: bool = False) -> Float:
+    @overload
+    def covariance(self, x: npt.ArrayLike, raw: bool = False, return_std: Literal[False] = False) -> Float: ...
+    @overload
+    def covariance(self, x: npt.ArrayLike, raw: bool = False, *, return_std: Literal[True]) -> tuple[Float, Float]: ...
+    def covariance(self, x: npt.ArrayLike, raw: bool = False, return_std: bool = False) -> Float | tuple[Float, Float]:
         """Covariance Σ at the points x of shape (n, m): symmetric positive definite matrices of shape (n, d, d).
 
         Parameters
@@ -171,8 +203,41 @@ class LearnedSDE:
         x : array of shape (n, m)
         raw : bool
             The learned values without limits, which with the identity link need not be positive definite.
+        return_std : bool
+            Return also the standard deviation of each entry, shape (n, d, d), as for `drift`. Intervals of the
+            diagonal that stay positive: `variance_interval`.
         """
-        return self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
+        sigma = self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
+        return (sigma, self._covariance_std(x)) if return_std else sigma
+
+    def _covariance_std(self, x: npt.ArrayLike) -> Float:
+        """Standard deviations of the entries of Σ: those of H, carried through the link to first order."""
+        d, L = self.n_outputs, self.floor_factor
+        shape = Shape(self.structure, d)
+        std = standard_deviations(self._spread(self.covariance_spread), x, shape.n_entries)
+        H = self.covariance_series(x)
+        if self.link == "identity":  # the series holds L H Lᵀ, and the derivative does not depend on it
+            H = np.zeros_like(H)
+        variance = np.zeros((len(H), d, d))
+        for e, change in enumerate(derivatives_of_covariance(H, self.link, shape)):
+            variance += (L @ change @ L.T) ** 2 * std[:, e, None, None] ** 2
+        return np.sqrt(variance)
+
+    def variance_interval(self, x: npt.ArrayLike, level: float = 0.95) -> tuple[Float, Float]:
+        """Intervals for the variances Σ_ii at the points x of shape (n, m): two arrays of shape (n, d), low and high.
+
+        They are Gaussian in log Σ_ii, so that they stay positive.
+
+        Parameters
+        ----------
+        x : array of shape (n, m)
+        level : float
+            Probability that the posterior gives them.
+        """
+        sigma, std = self.covariance(x, return_std=True)
+        own, spread = (np.diagonal(a, axis1=1, axis2=2) for a in (sigma, std))
+        width = normal_quantile(0.5 + 0.5 * fraction("level", level)) * spread / own
+        return own * np.exp(-width), own * np.exp(width)
 
     def floored(self, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Where `covariance` had to keep an eigenvalue within its limits: an array of bool of shape (n,)."""
