@@ -166,3 +166,59 @@ def test_subsets_end_with_the_error_bars_of_all_transitions():
     few, many = (itofit.fit(d, rng=0) for d in (data[:10_000], data))
     ratio = few.drift(x[:50], return_std=True)[1].mean() / many.drift(x[:50], return_std=True)[1].mean()
     assert 1.3 < ratio < 3.5  # 2 for the same features
+
+
+# Ensembles
+
+
+def test_an_ensemble_adds_what_its_members_differ_by():
+    data, _, _ = ornstein_uhlenbeck(800, 5)
+    alone, together = (itofit.fit(data, ensemble=n, rng=1) for n in (None, 4))
+    x = np.linspace(-2, 2, 9)[:, None]
+    assert len(together.members) == 3
+    np.testing.assert_array_equal(together.drift(x), alone.drift(x))
+    own, more = alone.drift(x, return_std=True)[1], together.drift(x, return_std=True)[1]
+    between = np.mean([(member.drift(x) - alone.drift(x)) ** 2 for member in together.members], axis=0)
+    np.testing.assert_allclose(more**2, own**2 + between / 2)
+    assert (together.covariance(x, return_std=True)[1] >= alone.covariance(x, return_std=True)[1]).all()
+
+
+def test_members_of_an_ensemble_have_frequencies_of_their_own_and_are_repeatable():
+    data, _ = two_dimensional(2000, 2)
+    first, again = (itofit.fit(data, ensemble=3, rng=7) for _ in range(2))
+    seeds = [sde.seed for sde in (first, *first.members)]
+    assert len(set(seeds)) == 3
+    for one, other in zip(first.members, again.members, strict=True):
+        np.testing.assert_array_equal(one.drift(data.inputs), other.drift(data.inputs))
+        assert not np.array_equal(one.drift_series.omega, first.drift_series.omega)
+
+
+@pytest.mark.parametrize("bad", [1, 0, -3, 2.5, "8"])
+def test_bad_sizes_of_ensembles(bad):
+    data, _, _ = ornstein_uhlenbeck(100, 0)
+    with pytest.raises(itofit.InputError, match="ensemble"):
+        itofit.fit(data, ensemble=bad)
+
+
+def test_algorithm_2_has_no_ensembles():
+    data, _, _ = ornstein_uhlenbeck(100, 0)
+    with pytest.raises(itofit.InputError, match="refine=True"):
+        itofit.fit(data, ensemble=4, refine=False)
+
+
+def test_an_ensemble_survives_the_file(tmp_path):
+    data, _ = two_dimensional(2000, 2)
+    sde = itofit.fit(data, ensemble=3, rng=7)
+    sde.save(tmp_path / "sde.npz")
+    again = itofit.load(tmp_path / "sde.npz")
+    assert len(again.members) == 2
+    np.testing.assert_array_equal(
+        again.covariance(data.inputs, return_std=True)[1], sde.covariance(data.inputs, return_std=True)[1]
+    )
+
+
+def test_an_ensemble_of_blocks():
+    data, _, _ = ornstein_uhlenbeck(600, 0)
+    parts = [data[:300], data[300:]]
+    blocked = itofit.Transitions.from_blocks(lambda: iter(parts))
+    assert len(itofit.fit(blocked, ensemble=2, rng=0).members) == 1

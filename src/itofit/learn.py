@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from itofit._checks import RNG, DataWarning, Float, InputError, flag, fraction, generator, one_of
+from itofit._blocks import n_threads
+from itofit._checks import RNG, DataWarning, Float, InputError, count, flag, fraction, generator, one_of
 from itofit._progress import Progress
 from itofit._version import __version__
 from itofit.arff import ARFF
@@ -57,6 +60,7 @@ def fit(
     refine: bool = True,
     weight_drift: bool | None = None,
     cross_fit: bool | None = None,
+    ensemble: int | None = None,
     rng: RNG = None,
     progress: bool | None = None,
 ) -> LearnedSDE:
@@ -91,6 +95,9 @@ def fit(
     cross_fit : bool, optional
         Take each transition's residual from a drift that has not seen it, nor others of its group, one of five folds
         at a time. None: with `refine`, which it needs.
+    ensemble : int, optional
+        Learn so many times, with other random frequencies each time. The result is that of the first; the others say
+        what the choice of frequencies adds to its error bars. Needs `refine`.
     rng : int, Generator or None
         The same seed and data give the same result.
     progress : bool, optional
@@ -133,6 +140,9 @@ def fit(
         raise InputError(f"refine=False learns the entries of Σ themselves: link must be 'identity', got {link!r}")
     if not refine and cross_fit:
         raise InputError("cross_fit=True needs refine=True: Algorithm 2 takes the residuals of its own training data")
+    if ensemble is not None and not refine:
+        raise InputError("ensemble needs refine=True: what Algorithm 2 learns carries no error bars")
+    n_members = 1 if ensemble is None else count("ensemble", ensemble, least=2)
     _check_form(data)
     random, seed = generator(rng)
     drift, covariance = drift or ARFF(), covariance or ARFF()
@@ -171,7 +181,38 @@ def fit(
         if not refine or arff.max_iterations is not None:  # else the limit was not the user's
             warn_if_unsettled(history, name)
     _warn_of_failures(sde, found)
-    return sde
+    if n_members == 1:
+        return sde
+
+    def member(own_seed: int) -> LearnedSDE:
+        return fit(
+            data,
+            structure=structure,
+            link=link,
+            drift=drift,
+            covariance=covariance,
+            floor=floor,
+            weight_drift=weight_drift,
+            cross_fit=cross_fit,
+            rng=own_seed,
+            progress=False,
+        )
+
+    return replace(
+        sde, members=_all_members(member, random.integers(2**32, size=n_members - 1).tolist(), data, progress)
+    )
+
+
+def _all_members(
+    member: Callable[[int], LearnedSDE], seeds: list[int], data: Data, progress: bool | None
+) -> tuple[LearnedSDE, ...]:
+    """The other fits of an ensemble, on all cores; one after the other if data are read from files."""
+    found = []
+    with Progress(progress) as bar, ThreadPoolExecutor(n_threads() if isinstance(data, Transitions) else 1) as pool:
+        for sde in pool.map(member, seeds):
+            found.append(sde)
+            bar.show("ensemble", f"fit {len(found) + 1} of {len(seeds) + 1}")
+    return tuple(found)
 
 
 def _automatic(

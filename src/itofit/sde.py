@@ -55,7 +55,7 @@ from itofit.records import (
 )
 from itofit.search import SearchHistory
 from itofit.simulation import Outside, euler_maruyama
-from itofit.spread import standard_deviations
+from itofit.spread import standard_deviations, with_members
 from itofit.transitions import BlockedTransitions, Kind, Transitions, plural
 
 BATCH_ROWS = 65_536
@@ -99,6 +99,8 @@ class LearnedSDE:
         The transitions that frequencies were searched on, in words.
     drift_spread, covariance_spread : FourierSeries or None
         Functions whose squares add up to the variances of the drift and of the learned entries (`itofit.spread`).
+    members : tuple of LearnedSDE
+        Other fits to the same data, with frequencies of their own (`itofit.fit(..., ensemble=8)`).
     drift_in_noise_units : bool
         Whether `drift_series` is g in f = Σ^½ g, as the paper's additional drift step learns it.
     seed : int or None
@@ -128,6 +130,7 @@ class LearnedSDE:
     searched_on: str = "all of them"
     drift_spread: FourierSeries | None = None
     covariance_spread: FourierSeries | None = None
+    members: tuple[LearnedSDE, ...] = ()
     drift_in_noise_units: bool = False
 
     # The functions
@@ -154,7 +157,8 @@ class LearnedSDE:
         x : array of shape (n, m)
         return_std : bool
             Return also the standard deviation of each value, shape (n, d): that of the posterior of the amplitudes,
-            given the frequencies and the noise. It is of the mean rate of one observed step.
+            given the frequencies and the noise, and in an ensemble what the choice of frequencies adds. It is of the
+            mean rate of one observed step.
 
         Examples
         --------
@@ -171,7 +175,8 @@ class LearnedSDE:
             f = np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), f))
         if not return_std:
             return f
-        return f, standard_deviations(self._spread(self.drift_spread), x, self.n_outputs)
+        own = standard_deviations(self._spread(self.drift_spread), x, self.n_outputs)
+        return f, with_members(own, f, [member.drift(x) for member in self.members])
 
     @staticmethod
     def _spread(series: FourierSeries | None) -> FourierSeries:
@@ -208,7 +213,9 @@ class LearnedSDE:
             diagonal that stay positive: `variance_interval`.
         """
         sigma = self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
-        return (sigma, self._covariance_std(x)) if return_std else sigma
+        if not return_std:
+            return sigma
+        return sigma, with_members(self._covariance_std(x), sigma, [other.covariance(x) for other in self.members])
 
     def _covariance_std(self, x: npt.ArrayLike) -> Float:
         """Standard deviations of the entries of Σ: those of H, carried through the link to first order."""

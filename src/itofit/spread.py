@@ -7,6 +7,8 @@ largest of them first, q for each output.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -45,3 +47,13 @@ def standard_deviations(series: FourierSeries, x: npt.ArrayLike, p: int) -> Floa
     """Those of p outputs at points x of shape (n, m): shape (n, p)."""
     values = series(x)
     return np.sqrt((values.reshape(len(values), p, -1) ** 2).sum(axis=2))
+
+
+def with_members(own: Float, values: Float, others: Sequence[Float]) -> Float:
+    """Standard deviations of values with what other fits of the same data say of the choice of frequencies.
+
+    Two fits differ by twice the variance that the choice gives to one.
+    """
+    if not others:
+        return own
+    return np.sqrt(own**2 + 0.5 * np.mean([(other - values) ** 2 for other in others], axis=0))
