@@ -27,6 +27,7 @@ ORDER = [
     "covariance",
     "links",
     "cells",
+    "spread",
     "refine",
     "records",
     "automatic",

@@ -48,6 +48,7 @@ from itofit.refine import (
 from itofit.refine.covariance import NO_FEATURES
 from itofit.regression import Scaling
 from itofit.search import Found, SearchHistory, Targets, groups_for, search
+from itofit.spread import spread_series
 from itofit.survey import Survey
 from itofit.transitions import BlockedTransitions, Transitions
 
@@ -81,6 +82,8 @@ class Automatic(NamedTuple):
 
     drift_series: FourierSeries
     covariance_series: FourierSeries
+    drift_spread: FourierSeries
+    covariance_spread: FourierSeries
     structure: Structure
     link: Link
     factor: Float  # (d, d)
@@ -127,6 +130,8 @@ def learn_automatically(
     return Automatic(
         drift_series=f_found.basis.series(f.intercept, f.c, scaling.shift, scaling.scale),
         covariance_series=sigma.series(scaling),
+        drift_spread=spread_series(f_found.basis, f.root, scaling.shift, scaling.scale),
+        covariance_spread=spread_series(sigma.features(scaling), sigma.fit.root, scaling.shift, scaling.scale),
         structure=sigma.fit.shape.structure,
         link=sigma.fit.link,
         factor=sigma.L,
@@ -251,7 +256,9 @@ class _Sigma(NamedTuple):
         """The same without features if all are switched off."""
         if self.basis is None or (self.fit.ridges < OFF).any():
             return self
-        return _Sigma(None, self.L, self.fit._replace(B=self.fit.B[:1], ridges=self.fit.ridges[:, :0]))
+        root = self.fit.root[:, :, :1]
+        constant = self.fit._replace(B=self.fit.B[:1], ridges=self.fit.ridges[:, :0], root=root)
+        return _Sigma(None, self.L, constant)
 
     def at(self, u: Float) -> Float:
         """Σ at scaled points, shape (n, d, d)."""
@@ -266,10 +273,14 @@ class _Sigma(NamedTuple):
         back = np.linalg.inv(self.L)
         return symmetric(back.T @ np.linalg.inv(C) @ back)
 
+    def features(self, scaling: Scaling) -> Basis:
+        """Its basis; if it is constant, one with a frequency of zero and no features."""
+        return self.basis or NO_FEATURES._replace(omega=np.zeros((1, len(scaling.shift))), transform=np.zeros((2, 0)))
+
     def series(self, scaling: Scaling) -> FourierSeries:
         """H as Fourier series; for the identity link, the entries of Σ."""
-        fit, m = self.fit, len(scaling.shift)
-        basis, B = self.basis or NO_FEATURES._replace(omega=np.zeros((1, m)), transform=np.zeros((2, 0))), fit.B
+        fit = self.fit
+        basis, B = self.features(scaling), fit.B
         if fit.link == "identity":
             rows, cols = entries(fit.shape.structure, fit.shape.d)
             B = (self.L @ to_matrices(B, fit.shape.structure, fit.shape.d) @ self.L.T)[:, rows, cols]

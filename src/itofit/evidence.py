@@ -204,7 +204,13 @@ def updated_ridges(ridges: Float, determined: Float, variance: float, used: Floa
 
 
 def solve_penalised(A: Float, b: Float, P: Float) -> tuple[Float, Float, float]:
-    """(A + P)⁻¹ b, the diagonal of (A + P)⁻¹, and log det (A + P); columns are scaled first."""
+    """(A + P)⁻¹ b, the diagonal of (A + P)⁻¹, and log det (A + P)."""
+    root, log_det = inverse_root(A, P)
+    return root.T @ (root @ b), np.einsum("ij,ij->j", root, root), log_det
+
+
+def inverse_root(A: Float, P: Float) -> tuple[Float, float]:
+    """A lower triangular matrix W with WᵀW = (A + P)⁻¹, and log det (A + P); columns are scaled first."""
     scale = 1 / np.sqrt(np.maximum(np.diagonal(A) + P, 1e-300))  # zero where there are no data
     M = A * np.outer(scale, scale)
     for jitter in JITTERS:
@@ -215,7 +221,4 @@ def solve_penalised(A: Float, b: Float, P: Float) -> tuple[Float, Float, float]:
     else:
         raise np.linalg.LinAlgError("the normal equations are not positive definite")
     inverse_factor, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
-    inverse_factor = np.tril(inverse_factor) * scale
-    c = inverse_factor.T @ (inverse_factor @ b)
-    log_det = 2 * float(np.log(np.diagonal(factor) / scale).sum())
-    return c, np.einsum("ij,ij->j", inverse_factor, inverse_factor), log_det
+    return np.tril(inverse_factor) * scale, 2 * float(np.log(np.diagonal(factor) / scale).sum())

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from itofit._checks import RNG, DataWarning, Float, InputError, flag, fraction, generator, one_of
+from itofit._blocks import n_threads
+from itofit._checks import RNG, DataWarning, Float, InputError, count, flag, fraction, generator, one_of
 from itofit._progress import Progress
 from itofit._version import __version__
 from itofit.arff import ARFF
@@ -57,6 +60,7 @@ def fit(
     refine: bool = True,
     weight_drift: bool | None = None,
     cross_fit: bool | None = None,
+    ensemble: int | None = None,
     rng: RNG = None,
     progress: bool | None = None,
 ) -> LearnedSDE:
@@ -91,6 +95,9 @@ def fit(
     cross_fit : bool, optional
         Take each transition's residual from a drift that has not seen it, nor others of its group, one of five folds
         at a time. None: with `refine`, which it needs.
+    ensemble : int, optional
+        Learn so many times, with other random frequencies each time. The result is that of the first; the others say
+        what the choice of frequencies adds to its error bars. Needs `refine`.
     rng : int, Generator or None
         The same seed and data give the same result.
     progress : bool, optional
@@ -118,21 +125,10 @@ def fit(
     >>> abs(sde.covariance([0.0]).item() - 0.25) < 0.02
     True
     """
-    one_of("structure", structure, ("auto", *get_args(Structure)))
-    one_of("link", link, ("auto", *get_args(Link)))
-    if floor is not None and fraction("floor", floor) < LEAST_FLOOR:
-        raise InputError(f"floor must be at least {LEAST_FLOOR:g}, or rounding would undo it, got {floor!r}")
-    flag("refine", refine)
-    for name, value in (("weight_drift", weight_drift), ("cross_fit", cross_fit)):
-        if value is not None:
-            flag(name, value)
-    for name, arff in (("drift", drift), ("covariance", covariance)):
-        if not isinstance(arff, ARFF | None):
-            raise InputError(f"{name} must be an itofit.ARFF or None, got {type(arff).__name__}")
-    if not refine and link not in ("auto", "identity"):
-        raise InputError(f"refine=False learns the entries of Σ themselves: link must be 'identity', got {link!r}")
-    if not refine and cross_fit:
-        raise InputError("cross_fit=True needs refine=True: Algorithm 2 takes the residuals of its own training data")
+    _check_options(structure, link, drift, covariance, floor, refine, weight_drift, cross_fit)
+    if ensemble is not None and not refine:
+        raise InputError("ensemble needs refine=True: what Algorithm 2 learns carries no error bars")
+    n_members = 1 if ensemble is None else count("ensemble", ensemble, least=2)
     _check_form(data)
     random, seed = generator(rng)
     drift, covariance = drift or ARFF(), covariance or ARFF()
@@ -173,7 +169,66 @@ def fit(
         if not refine or arff.max_iterations is not None:  # else the limit was not the user's
             warn_if_unsettled(history, name)
     _warn_of_failures(sde, found)
-    return sde
+    if n_members == 1:
+        return sde
+
+    def member(own_seed: int) -> LearnedSDE:
+        return fit(
+            data,
+            structure=structure,
+            link=link,
+            drift=drift,
+            covariance=covariance,
+            floor=floor,
+            weight_drift=weight_drift,
+            cross_fit=cross_fit,
+            rng=own_seed,
+            progress=False,
+        )
+
+    return replace(
+        sde, members=_all_members(member, random.integers(2**32, size=n_members - 1).tolist(), data, progress)
+    )
+
+
+def _check_options(
+    structure: object,
+    link: object,
+    drift: object,
+    covariance: object,
+    floor: float | None,
+    refine: bool,
+    weight_drift: bool | None,
+    cross_fit: bool | None,
+) -> None:
+    """Raise if an option is not what it may be, or does not go with another."""
+    one_of("structure", structure, ("auto", *get_args(Structure)))
+    one_of("link", link, ("auto", *get_args(Link)))
+    if floor is not None and fraction("floor", floor) < LEAST_FLOOR:
+        raise InputError(f"floor must be at least {LEAST_FLOOR:g}, or rounding would undo it, got {floor!r}")
+    flag("refine", refine)
+    for name, value in (("weight_drift", weight_drift), ("cross_fit", cross_fit)):
+        if value is not None:
+            flag(name, value)
+    for name, arff in (("drift", drift), ("covariance", covariance)):
+        if not isinstance(arff, ARFF | None):
+            raise InputError(f"{name} must be an itofit.ARFF or None, got {type(arff).__name__}")
+    if not refine and link not in ("auto", "identity"):
+        raise InputError(f"refine=False learns the entries of Σ themselves: link must be 'identity', got {link!r}")
+    if not refine and cross_fit:
+        raise InputError("cross_fit=True needs refine=True: Algorithm 2 takes the residuals of its own training data")
+
+
+def _all_members(
+    member: Callable[[int], LearnedSDE], seeds: list[int], data: Data, progress: bool | None
+) -> tuple[LearnedSDE, ...]:
+    """The other fits of an ensemble, on all cores; one after the other if data are read from files."""
+    found = []
+    with Progress(progress) as bar, ThreadPoolExecutor(n_threads() if isinstance(data, Transitions) else 1) as pool:
+        for sde in pool.map(member, seeds):
+            found.append(sde)
+            bar.show("ensemble", f"fit {len(found) + 1} of {len(seeds) + 1}")
+    return tuple(found)
 
 
 def _automatic(
@@ -207,6 +262,8 @@ def _automatic(
     return LearnedSDE(
         drift_series=learned.drift_series,
         covariance_series=learned.covariance_series,
+        drift_spread=learned.drift_spread,
+        covariance_spread=learned.covariance_spread,
         structure=learned.structure,
         link=learned.link,
         limits=limits,

@@ -18,6 +18,7 @@ With H = Q diag(η) Qᵀ, a change dH changes C by dC = Q (K ∘ QᵀdH Q) Qᵀ,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -128,3 +129,20 @@ def covariance_at(H: Float, link: Link, shape: Shape, limits: Float) -> tuple[Fl
         C = np.maximum(C, LEAST_RATIO * C.max(axis=1, keepdims=True))
     changed = np.any(free != C, axis=1)
     return np.asarray((spectrum.Q * C[:, None, :]) @ spectrum.Q.swapaxes(1, 2)), changed
+
+
+def derivatives_of_covariance(H: Float, link: Link, shape: Shape) -> Iterator[Float]:
+    """∂C/∂H_e for each entry e of H (n, p), without limits: matrices of shape (n, d, d)."""
+    rows, cols = entries(shape.structure, shape.d)
+    spectrum = Spectrum.of(H, shape)
+    for i, j in zip(rows, cols, strict=True):
+        change = np.zeros((len(H), shape.d, shape.d))
+        if spectrum.Q is None:
+            change[:, i, i] = slope(spectrum.eta, link)[:, i]
+        else:
+            Q = spectrum.Q
+            turned = Q[:, i, :, None] * Q[:, j, None, :]
+            if i != j:
+                turned = turned + turned.swapaxes(1, 2)
+            change = Q @ (divided_difference(spectrum.eta, link) * turned) @ Q.swapaxes(1, 2)
+        yield change

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri as normal_quantile
 
 from itofit import storage
 from itofit._checks import (
@@ -22,6 +23,7 @@ from itofit._checks import (
     count,
     flag,
     float_array,
+    fraction,
     generator,
     one_of,
     positive,
@@ -39,7 +41,7 @@ from itofit.covariance import (
 )
 from itofit.fourier import FourierSeries
 from itofit.likelihood import gaussian_nll
-from itofit.links import Link, Shape, covariance_at
+from itofit.links import Link, Shape, covariance_at, derivatives_of_covariance
 from itofit.records import (
     AutomaticSettings,
     Candidate,
@@ -52,6 +54,7 @@ from itofit.records import (
 )
 from itofit.search import SearchHistory
 from itofit.simulation import Outside, euler_maruyama
+from itofit.spread import standard_deviations, with_members
 from itofit.trajectories import frame_of
 from itofit.transitions import BlockedTransitions, Kind, Transitions, default_names, names_of, plural
 from itofit.transitions.tables import optional
@@ -95,6 +98,10 @@ class LearnedSDE:
         Covariances that were compared; empty if there was nothing to choose.
     searched_on : str
         The transitions that frequencies were searched on, in words.
+    drift_spread, covariance_spread : FourierSeries or None
+        Functions whose squares add up to the variances of the drift and of the learned entries (`itofit.spread`).
+    members : tuple of LearnedSDE
+        Other fits to the same data, with frequencies of their own (`itofit.fit(..., ensemble=8)`).
     drift_in_noise_units : bool
         Whether `drift_series` is g in f = Σ^½ g, as the paper's additional drift step learns it.
     seed : int or None
@@ -124,6 +131,9 @@ class LearnedSDE:
     version: str
     candidates: tuple[Candidate, ...] = ()
     searched_on: str = "all of them"
+    drift_spread: FourierSeries | None = None
+    covariance_spread: FourierSeries | None = None
+    members: tuple[LearnedSDE, ...] = ()
     drift_in_noise_units: bool = False
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
@@ -146,8 +156,20 @@ class LearnedSDE:
         """d, the number of variables that move."""
         return self.drift_series.n_outputs
 
-    def drift(self, x: npt.ArrayLike) -> Float:
+    @overload
+    def drift(self, x: npt.ArrayLike, return_std: Literal[False] = False) -> Float: ...
+    @overload
+    def drift(self, x: npt.ArrayLike, return_std: Literal[True]) -> tuple[Float, Float]: ...
+    def drift(self, x: npt.ArrayLike, return_std: bool = False) -> Float | tuple[Float, Float]:
         """Drift f at the points x of shape (n, m): an array of shape (n, d).
+
+        Parameters
+        ----------
+        x : array of shape (n, m)
+        return_std : bool
+            Return also the standard deviation of each value, shape (n, d): that of the posterior of the amplitudes,
+            given the frequencies and the noise, and in an ensemble what the choice of frequencies adds. It is of the
+            mean rate of one observed step.
 
         Examples
         --------
@@ -159,10 +181,22 @@ class LearnedSDE:
         >>> sde.drift(x).shape, sde.covariance(x).shape
         ((5, 2), (5, 2, 2))
         """
-        g = self.drift_series(x)
-        if not self.drift_in_noise_units:
-            return g
-        return np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), g))
+        f = self.drift_series(x)
+        if self.drift_in_noise_units:
+            f = np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), f))
+        if not return_std:
+            return f
+        own = standard_deviations(self._spread(self.drift_spread), x, self.n_outputs)
+        return f, with_members(own, f, [member.drift(x) for member in self.members])
+
+    @staticmethod
+    def _spread(series: FourierSeries | None) -> FourierSeries:
+        if series is None:
+            raise InputError(
+                "this model carries no error bars: they belong to what fit learns by default, with refine=True, since "
+                "version 0.1"
+            )
+        return series
 
     def drift_jacobian(self, x: npt.ArrayLike) -> Float:
         """Derivatives of the drift: [i, a, b] is ∂f_a/∂x_b at point i, shape (n, d, m)."""
@@ -173,7 +207,11 @@ class LearnedSDE:
             )
         return self.drift_series.jacobian(x)
 
-    def covariance(self, x: npt.ArrayLike, raw: bool = False) -> Float:
+    @overload
+    def covariance(self, x: npt.ArrayLike, raw: bool = False, return_std: Literal[False] = False) -> Float: ...
+    @overload
+    def covariance(self, x: npt.ArrayLike, raw: bool = False, *, return_std: Literal[True]) -> tuple[Float, Float]: ...
+    def covariance(self, x: npt.ArrayLike, raw: bool = False, return_std: bool = False) -> Float | tuple[Float, Float]:
         """Covariance Σ at the points x of shape (n, m): symmetric positive definite matrices of shape (n, d, d).
 
         Parameters
@@ -181,8 +219,43 @@ class LearnedSDE:
         x : array of shape (n, m)
         raw : bool
             The learned values without limits, which with the identity link need not be positive definite.
+        return_std : bool
+            Return also the standard deviation of each entry, shape (n, d, d), as for `drift`. Intervals of the
+            diagonal that stay positive: `variance_interval`.
         """
-        return self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
+        sigma = self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
+        if not return_std:
+            return sigma
+        return sigma, with_members(self._covariance_std(x), sigma, [other.covariance(x) for other in self.members])
+
+    def _covariance_std(self, x: npt.ArrayLike) -> Float:
+        """Standard deviations of the entries of Σ: those of H, carried through the link to first order."""
+        d, L = self.n_outputs, self.floor_factor
+        shape = Shape(self.structure, d)
+        std = standard_deviations(self._spread(self.covariance_spread), x, shape.n_entries)
+        H = self.covariance_series(x)
+        if self.link == "identity":  # the series holds L H Lᵀ, and the derivative does not depend on it
+            H = np.zeros_like(H)
+        variance = np.zeros((len(H), d, d))
+        for e, change in enumerate(derivatives_of_covariance(H, self.link, shape)):
+            variance += (L @ change @ L.T) ** 2 * std[:, e, None, None] ** 2
+        return np.sqrt(variance)
+
+    def variance_interval(self, x: npt.ArrayLike, level: float = 0.95) -> tuple[Float, Float]:
+        """Intervals for the variances Σ_ii at the points x of shape (n, m): two arrays of shape (n, d), low and high.
+
+        They are Gaussian in log Σ_ii, so that they stay positive.
+
+        Parameters
+        ----------
+        x : array of shape (n, m)
+        level : float
+            Probability that the posterior gives them.
+        """
+        sigma, std = self.covariance(x, return_std=True)
+        own, spread = (np.diagonal(a, axis1=1, axis2=2) for a in (sigma, std))
+        width = normal_quantile(0.5 + 0.5 * fraction("level", level)) * spread / own
+        return own * np.exp(-width), own * np.exp(width)
 
     def floored(self, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Where `covariance` had to keep an eigenvalue within its limits: an array of bool of shape (n,)."""
@@ -429,18 +502,36 @@ class LearnedSDE:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one `.npz` file; what was at `path` stays until all of it is written."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        metadata: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
-        metadata |= {name: list(getattr(self, name)) for name in _NAMES}
-        metadata["candidates"] = [list(candidate) for candidate in self.candidates]
-        for name in ("drift_series", "covariance_series"):
-            arrays |= {f"{name}.{field}": getattr(getattr(self, name), field) for field in _SERIES}
-        for name in _RECORDS:
-            found, metadata[name] = pack(getattr(self, name))
-            arrays |= {f"{name}.{field}": array for field, array in found.items()}
-        storage.write(path, arrays, metadata)
+        storage.write(path, *_packed(self))
 
 
+def _packed(sde: LearnedSDE) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """A model as arrays by name, and the rest as JSON can hold it."""
+    arrays = {name: getattr(sde, name) for name in _ARRAYS}
+    metadata: dict[str, Any] = {name: getattr(sde, name) for name in _PLAIN}
+    metadata |= {name: list(getattr(sde, name)) for name in _NAMES}
+    metadata["candidates"] = [list(candidate) for candidate in sde.candidates]
+    for name in (*_FUNCTIONS, *_SPREADS):
+        series = getattr(sde, name)
+        if series is not None:
+            arrays |= {f"{name}.{field}": getattr(series, field) for field in _SERIES}
+    for name in _RECORDS:
+        found, metadata[name] = pack(getattr(sde, name))
+        arrays |= {f"{name}.{field}": array for field, array in found.items()}
+    metadata["members"] = []
+    for place, member in enumerate(sde.members):
+        found, own = _packed(member)
+        arrays |= {f"{_member(place)}{name}": array for name, array in found.items()}
+        metadata["members"].append(own)
+    return arrays, metadata
+
+
+def _member(place: int) -> str:
+    """What the names of a member's arrays begin with."""
+    return f"members.{place}."
+
+
+_FUNCTIONS, _SPREADS = ("drift_series", "covariance_series"), ("drift_spread", "covariance_spread")
 _SERIES = ("omega", "beta", "shift", "scale", "offset")
 _RECORDS = ("drift_history", "covariance_history", "drift_settings", "covariance_settings", "data")
 _ARRAYS = ("limits", "floor_factor", "box")
@@ -468,22 +559,35 @@ def load(path: str | os.PathLike[str]) -> LearnedSDE:
     arrays, metadata = storage.read(path)
     try:
         arrays, metadata = storage.in_this_format(arrays, metadata)
-        parts: dict[str, Any] = {name: metadata[name] for name in _PLAIN} | {name: arrays[name] for name in _ARRAYS}
-        for name in _NAMES:
-            if not isinstance(metadata[name], list):
-                raise InputError(f"{name} must be a list, got {metadata[name]!r}")
-            parts[name] = tuple(metadata[name])
-        parts["candidates"] = tuple(Candidate(*candidate) for candidate in metadata["candidates"])
-        for name in ("drift_series", "covariance_series"):
-            parts[name] = FourierSeries(**{field: arrays[f"{name}.{field}"] for field in _SERIES})
-        for name in _RECORDS:
-            own = {key.partition(".")[2]: array for key, array in arrays.items() if key.startswith(f"{name}.")}
-            parts[name] = unpack(own, metadata[name])
-        sde = LearnedSDE(**parts)
-        _check_consistent(sde)
+        return _unpacked(arrays, metadata)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise ModelFileError(f"{path} is not a complete itofit model: {error}") from error
+
+
+def _unpacked(arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, Any]) -> LearnedSDE:
+    """The model that `_packed` took apart."""
+    parts: dict[str, Any] = {name: metadata[name] for name in _PLAIN} | {name: arrays[name] for name in _ARRAYS}
+    for name in _NAMES:
+        if not isinstance(metadata[name], list):
+            raise InputError(f"{name} must be a list, got {metadata[name]!r}")
+        parts[name] = tuple(metadata[name])
+    parts["candidates"] = tuple(Candidate(*candidate) for candidate in metadata["candidates"])
+    for name in (*_FUNCTIONS, *_SPREADS):
+        if name in _FUNCTIONS or f"{name}.omega" in arrays:
+            parts[name] = FourierSeries(**{field: arrays[f"{name}.{field}"] for field in _SERIES})
+    for name in _RECORDS:
+        parts[name] = unpack(_named(arrays, f"{name}."), metadata[name])
+    parts["members"] = tuple(
+        _unpacked(_named(arrays, _member(place)), own) for place, own in enumerate(metadata.get("members", []))
+    )
+    sde = LearnedSDE(**parts)
+    _check_consistent(sde)
     return sde
+
+
+def _named(arrays: dict[str, npt.NDArray[Any]], beginning: str) -> dict[str, npt.NDArray[Any]]:
+    """The arrays whose names begin so, without the beginning."""
+    return {key.removeprefix(beginning): array for key, array in arrays.items() if key.startswith(beginning)}
 
 
 def _check_consistent(sde: LearnedSDE) -> None:
@@ -503,13 +607,12 @@ def _check_consistent(sde: LearnedSDE) -> None:
     if not (sde.limits[0] > 0).all() or not (sde.limits[0] <= sde.limits[1]).all():
         raise InputError("limits must be positive, the smaller first")
     n_entries = len(entries(sde.structure, d)[0])
-    for name, series, p in (("drift", sde.drift_series, d), ("covariance", sde.covariance_series, n_entries)):
-        K = series.n_features
-        shapes = {"omega": (K, m), "beta": (K, p), "shift": (m,), "scale": (m,), "offset": (p,)}
-        for field, shape in shapes.items():
-            storage.check_array(f"{name}_series.{field}", getattr(series, field), shape, complex_=field == "beta")
-        if not (series.scale > 0).all():
-            raise InputError(f"{name}_series.scale must be > 0")
+    for name, p in zip((*_FUNCTIONS, *_SPREADS), (d, n_entries) * 2, strict=True):
+        series = getattr(sde, name)
+        if series is not None:
+            _check_series(name, series, m, p, several=name in _SPREADS)
+    if any((member.n_inputs, member.n_outputs) != (m, d) for member in sde.members):
+        raise InputError("members of an ensemble must have the inputs and outputs of the model")
     for settings, history in (
         (sde.drift_settings, sde.drift_history),
         (sde.covariance_settings, sde.covariance_history),
@@ -523,6 +626,18 @@ def _check_consistent(sde: LearnedSDE) -> None:
         if isinstance(settings, AutomaticSettings) and len(settings.ridges) != p:
             raise InputError(f"there are ridges of {len(settings.ridges)} outputs, expected {p}")
     _check_origin(sde)
+
+
+def _check_series(name: str, series: FourierSeries, m: int, p: int, *, several: bool) -> None:
+    """The same for one series with p outputs, or with some for each of p."""
+    K, P = series.n_features, series.n_outputs if several else p
+    if P % p:
+        raise InputError(f"{name} must have as many functions for each of {p} outputs, got {P} in all")
+    shapes = {"omega": (K, m), "beta": (K, P), "shift": (m,), "scale": (m,), "offset": (P,)}
+    for field, shape in shapes.items():
+        storage.check_array(f"{name}.{field}", getattr(series, field), shape, complex_=field == "beta")
+    if not (series.scale > 0).all():
+        raise InputError(f"{name}.scale must be > 0")
 
 
 def _check_origin(sde: LearnedSDE) -> None:

@@ -38,7 +38,16 @@ from itofit._blocks import map_tasks, one_blas_thread
 from itofit._checks import Float, Int
 from itofit.cells import FOLDS
 from itofit.covariance import entries
-from itofit.evidence import OFF, SETTLED, Basis, first_ridges, given_ridges, solve_penalised, with_intercept
+from itofit.evidence import (
+    OFF,
+    SETTLED,
+    Basis,
+    first_ridges,
+    given_ridges,
+    inverse_root,
+    solve_penalised,
+    with_intercept,
+)
 from itofit.links import Link, Shape, Spectrum, covariance_at, divided_difference, inverse_at_one, slope, value
 from itofit.refine.drift import amplitude_ridges, best_ridges
 
@@ -185,6 +194,7 @@ class CovarianceFit(NamedTuple):
     added: float  # to S / n
     cv_nll: float  # per transition, each fold with the amplitudes of the others
     determined: float  # number of amplitudes that the data determine
+    root: Float  # (R + 1, p, R + 1): W of the posterior covariance WᵀW of the amplitudes of each entry
 
     @property
     def link(self) -> Link:
@@ -378,7 +388,15 @@ def _judged(
     most = np.maximum(most, 1.0)
     least = 0.5 * np.quantile(C if separate else C.min(axis=1, keepdims=True), 0.01, axis=0)
     limits, loss = Losses.of(model, model.parts(out_of_fold, S), count, most).limits(least, most)
-    return CovarianceFit(model, B, ridges, limits, least, added, loss / count.sum(), determined)
+    spread = np.maximum(1.0, (weight * (z - ones @ B) ** 2).sum(axis=0) / count.sum())
+    root = _roots([A for A, _ in systems], P, spread)
+    return CovarianceFit(model, B, ridges, limits, least, added, loss / count.sum(), determined, root)
+
+
+def _roots(A: Iterable[Float], P: Float, spread: Float) -> Float:
+    """W of the posterior covariance WᵀW of each entry's amplitudes, whose residuals vary `spread` times as expected."""
+    roots = [np.sqrt(more) * inverse_root(own, ridges)[0] for own, ridges, more in zip(A, P.T, spread, strict=True)]
+    return np.stack(roots, axis=1)
 
 
 # Limits
@@ -465,13 +483,17 @@ def rescored(
     added = fit.added * (rows == cols)
     P = np.stack([amplitude_ridges(ridges[None], basis or NO_FEATURES) for ridges in fit.ridges])
     A, b = np.zeros((len(P), len(fit.B), len(fit.B))), np.zeros((len(P), len(fit.B)))
+    squares, n = np.zeros(len(P)), 0
     for products in passed():
         H = products.ones @ fit.B
         if fit.link == "identity":  # which may leave its limits at places that were not fitted
             H = covariance_at(H, fit.link, fit.shape, fit.limits)[0][:, rows, cols]
-        for j, (more, right) in enumerate(_systems(fit.model, products, H, fit.model.parts(H, products.S + added))[0]):
+        systems, weight, z = _systems(fit.model, products, H, fit.model.parts(H, products.S + added))
+        for j, (more, right) in enumerate(systems):
             A[j] += more
             b[j] += right
+        squares += (weight * (z - H) ** 2).sum(axis=0)
+        n += len(H)
     new = np.column_stack([solve_penalised(A[j], b[j], P[j])[0] for j in range(len(P))])
     trials = [fit.B + step * (new - fit.B) for step in (0.0, 0.5, 1.0)]
     totals: list[Losses] = []
@@ -480,7 +502,7 @@ def rescored(
         totals = [one.plus(other) for one, other in zip(totals, losses, strict=True)] if totals else losses
     best = int(np.argmin([total.least for total in totals]))
     limits, _ = totals[best].limits(fit.least, fit.limits[1])
-    return fit._replace(B=trials[best], limits=limits)
+    return fit._replace(B=trials[best], limits=limits, root=_roots(A, P.T, np.maximum(1.0, squares / n)))
 
 
 def _losses_of_trial(fit: CovarianceFit, products: Products, trials: list[Float], which: int) -> Losses:

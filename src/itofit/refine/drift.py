@@ -26,6 +26,7 @@ from itofit.evidence import (
     Basis,
     first_ridges,
     given_ridges,
+    inverse_root,
     solve_penalised,
     updated_ridges,
     with_intercept,
@@ -43,6 +44,7 @@ class Drift(NamedTuple):
     unit: Float  # (d,)
     determined: float  # number of amplitudes that the data determine
     folds: list[tuple[Float, Float]]  # intercept and c without the data of each fold
+    root: Float  # (q, d, R + 1): W of the posterior covariance WᵀW of intercept and c, output by output
 
 
 def normal_matrix(X: Float, weight: Float) -> Float:
@@ -100,6 +102,7 @@ def weighted_drift(
                 (np.concatenate([a for a, _ in parts]), np.concatenate([c for _, c in parts], axis=1))
                 for parts in zip(*(f.folds for f in alone), strict=True)
             ],
+            root=np.concatenate([f.root for f in alone], axis=1),  # of each output for itself
         )
     ones = with_intercept(X)
     H, g = np.zeros((FOLDS, d * (R + 1), d * (R + 1))), np.zeros((FOLDS, d * (R + 1)))
@@ -115,10 +118,13 @@ def weighted_drift(
         given = None if ridge is None else np.repeat(given_ridges(ridge, n, basis)[None], d, axis=0)
         ridges, P = best_ridges(total, right, basis, d, given)
         solution, inverse_diagonal, _ = solve_penalised(total, right, P)
+        root = inverse_root(total, P)[0] * scale
         folds = [solve_penalised(total - H[k], right - g[k], P)[0] for k in range(FOLDS)]
     parts = [(scale * part).reshape(d, -1) for part in (solution, *folds)]
     split = [(part[:, 0], part[:, 1:].T) for part in parts]
-    return Drift(*split[0], ridges, unit, float((1 - inverse_diagonal * P).sum()), split[1:])
+    return Drift(
+        *split[0], ridges, unit, float((1 - inverse_diagonal * P).sum()), split[1:], root.reshape(-1, d, R + 1)
+    )
 
 
 def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: Basis, drift: Drift) -> Drift:
@@ -141,7 +147,8 @@ def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: B
     solution, inverse_diagonal, _ = solve_penalised(H, g, P)
     parts = solution.reshape(d, -1)
     determined = float((1 - inverse_diagonal * P).sum())
-    return Drift(parts[:, 0], parts[:, 1:].T, drift.ridges, drift.unit, determined, [])
+    root = inverse_root(H, P)[0].reshape(len(P), d, -1)
+    return Drift(parts[:, 0], parts[:, 1:].T, drift.ridges, drift.unit, determined, [], root)
 
 
 def _normal_equations(ones: Float, duration: Float, moves: Float, precision: Float) -> tuple[Float, Float]:
