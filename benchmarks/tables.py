@@ -300,6 +300,43 @@ def change(row):
     return f"{signed(row['difference'])}, × {row['drift_error_ratio']:.2f}"
 
 
+def coverage(rows):
+    yield ["experiment", "drift of one step", "variances of one step", "drift", "variances"]
+    for row in rows:
+        yield [
+            row["experiment"],
+            *(
+                "" if row[f"{reference}_{what}"] is None else f"{100 * row[f'{reference}_{what}']:.0f} %"
+                for reference in ("one_step", "true")
+                for what in ("drift", "variances")
+            ),
+        ]
+
+
+def adam_epochs(rows):
+    yield [
+        "batch",
+        "compiled epoch",
+        "our step, jitted, in a loop",
+        "plain step, jitted, in a loop",
+        "plain step, not compiled",
+    ]
+    for row in rows:
+        ratios = (f"{row[f'ratio_to_{name}']:.3g}" for name in ("jitted_own", "jitted", "uncompiled"))
+        yield [
+            str(row["batch_size"]),
+            f"{row['compiled_microseconds']:.1f} µs",
+            *(f"{ratio} times" for ratio in ratios),
+        ]
+
+
+def as_kept(rows):
+    """Rows whose cells are text already."""
+    yield list(rows[0])
+    for row in rows:
+        yield [minus(cell) if cell[:1] == "-" else cell for cell in row.values()]
+
+
 TABLES = {
     "pairing": lambda rows: compared(rows, "pairing"),
     "delta": lambda rows: compared(rows, "delta"),
@@ -319,6 +356,10 @@ TABLES = {
     "quality_errors": quality_errors,
     "hard_cases": hard_cases,
     "refinements": refinements,
+    "coverage": coverage,
+    "adam_epochs": adam_epochs,
+    "reproduction": as_kept,
+    "reproduction_claim": as_kept,
 }
 FILES = {"quality_errors": "quality"}
 """Tables whose results are in a file of another name."""

@@ -580,6 +580,7 @@ def test_a_box_that_another_thread_enlarges_meanwhile():
     assert gram_error(found.gram(30 * omega)[0], direct.gram(30 * omega)[0], 500) < 1e-9
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # of JAX, if a test before has imported it
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("sums", ["polynomials", "tables"])

@@ -37,6 +37,8 @@ ORDER = [
     "sde",
     "learn",
     "diagnostics",
+    "plot",
+    "report",
     "regressor",
     "experiments",
     "cli",

@@ -138,6 +138,7 @@ def _solve_in_child(problem_and_ridge):
     return DirectNormalEquations(u, y).solve(omega, ridge)
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # of JAX, if a test before has imported it
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_has_threads_of_its_own():
@@ -159,6 +160,7 @@ def test_chunks_run_on_several_threads():
     assert len(set(map_chunks(work, 2 * CHUNK_ROWS))) == 2
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # of JAX, if a test before has imported it
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_forked_within_the_limit_is_free_of_it():

@@ -9,7 +9,8 @@ import stat
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -40,14 +41,27 @@ _CORRUPT = (
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any]) -> None:
     """Write arrays and metadata to exactly this path, replacing what was there only once everything is written."""
+    text = json.dumps({"format": FORMAT, "program": "itofit", **metadata})
+    with whole_file(path) as file:
+        np.savez(file, **{_METADATA: np.array(text)}, **arrays)  # type: ignore[arg-type]
+
+
+def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write a file, replacing what was there only once everything is written."""
+    with whole_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of what is at a path when all went well and vanishes otherwise."""
     target = Path(os.path.realpath(path))  # a link stays a link
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target}: there is no directory {target.parent}")
-    text = json.dumps({"format": FORMAT, "program": "itofit", **metadata})
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
         with partial.open("xb") as file:
-            np.savez(file, **{_METADATA: np.array(text)}, **arrays)  # type: ignore[arg-type]
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if target.exists():

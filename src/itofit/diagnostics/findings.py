@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from itofit._checks import Float, one_of
 from itofit.transitions import plural
@@ -206,3 +207,8 @@ def shortened(text: str, width: int) -> str:
 def root_above_noise(square: float, expected: float) -> float:
     """Root of a mean square, less what chance adds to it."""
     return float(np.sqrt(max(square - expected, 0.0)))
+
+
+def two_sided(z: float) -> float:
+    """The probability that a standard normal variable is farther from zero."""
+    return float(2 * ndtr(-abs(z)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import chdtrc
 
 from itofit._checks import Float, Int
 from itofit.diagnostics.findings import (
@@ -23,6 +23,7 @@ from itofit.diagnostics.findings import (
     p_text,
     root_above_noise,
     sentences,
+    two_sided,
     verdict_of,
 )
 from itofit.diagnostics.sample import Sample
@@ -76,7 +77,7 @@ def _white(z: Float, run: Int, j: int) -> tuple[Float, list[Deviation], dict[str
     """Correlations of one output at each lag, their deviations from zero, and all numbers."""
     r, t, n = _correlations(z, run)
     q = float(np.sum(t**2))
-    p_all, p_first = float(stats.chi2.sf(q, len(t))), float(2 * stats.norm.sf(abs(t[0])))
+    p_all, p_first = float(chdtrc(len(t), q)), float(two_sided(abs(t[0])))
     total = root_above_noise(float(np.sum(r**2)), float(np.sum(1 / n)))
     found = f"residuals of output {j} are correlated in time ({r[0]:+.3f} from one step to the next)"
     deviations = [
@@ -225,7 +226,7 @@ def _memory(
     p_noise, clustering = _score(past.size[:, j], past.size_before)
     clustering /= float(past.size[:, j].std())
     ratio, error = two_steps
-    p_two = float(2 * stats.norm.sf(abs(ratio - 1) / error))
+    p_two = float(two_sided(abs(ratio - 1) / error))
     deviations = [
         Deviation("mean", p, in_noise_or_drift(predicted, drift),
                   f"earlier steps predict {predicted:.3f} standard deviations of the next step of output {j}, "
@@ -274,7 +275,9 @@ def _without(B: Float, y: Float) -> Float:
 
 def _ranks(x: Float) -> Float:
     """Each column by its ranks, from −1 to 1."""
-    return np.asarray(2 * (stats.rankdata(x, axis=0) - 0.5) / len(x) - 1)
+    from scipy.stats import rankdata  # noqa: PLC0415  (it takes most of a second to import)
+
+    return np.asarray(2 * (rankdata(x, axis=0) - 0.5) / len(x) - 1)
 
 
 def _functions_of(state: Float) -> Float:
@@ -303,7 +306,7 @@ def _score(e: Float, W: Float) -> tuple[float, float]:
     weighted = W * e[:, None]
     coefficients = np.linalg.lstsq(weighted.T @ weighted, score, rcond=1e-10)[0]
     q = W.shape[1]
-    p = float(stats.chi2.sf(score @ coefficients, q))
+    p = float(chdtrc(q, score @ coefficients))
     predicted = float(score @ np.linalg.lstsq(W.T @ W, score, rcond=1e-10)[0]) / len(e)
     return p, root_above_noise(predicted, q * float(np.mean(e**2)) / len(e))
 

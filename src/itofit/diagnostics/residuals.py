@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import bdtrc, chdtrc
 
 from itofit._checks import Float, Int
 from itofit.diagnostics.findings import (
@@ -17,12 +17,13 @@ from itofit.diagnostics.findings import (
     in_noise_or_drift,
     root_above_noise,
     sentences,
+    two_sided,
     verdict_of,
 )
 from itofit.diagnostics.sample import Sample
 
 TAIL = 4.0
-TAIL_SHARE = float(2 * stats.norm.sf(TAIL))  # 6.3e-5
+TAIL_SHARE = float(two_sided(TAIL))  # 6.3e-5
 MATTERS = {
     "variance": 0.1,
     "skewness": 0.2,
@@ -86,6 +87,8 @@ def _numbers(z: Float, drift: float) -> dict[str, float]:
     The standard error of the variance comes from the fourth moment, so that heavy tails alone do not reject it. Those
     of skewness and kurtosis are a Gaussian's, the p-values are D'Agostino's and Anscombe's, good from 20 rows on.
     """
+    from scipy.stats import kurtosistest, skewtest  # noqa: PLC0415  (it takes most of a second to import)
+
     n, mean = len(z), float(z.mean())
     second, third, fourth = (float(np.mean((z - mean) ** k)) for k in (2, 3, 4))
     varies = second > 1e-12 * mean**2 + 1e-200  # or else there is no shape to speak of
@@ -104,11 +107,11 @@ def _numbers(z: Float, drift: float) -> dict[str, float]:
         "kurtosis_error": float(np.sqrt(24 / n)),
         "n_tail": float(n_tail),
         "tail_ratio": n_tail / n / TAIL_SHARE,
-        "p_mean": float(2 * stats.norm.sf(abs(mean) / mean_error)),
-        "p_variance": float(2 * stats.norm.sf(abs(second - 1) / max(variance_error, float(np.sqrt(2 / n))))),
-        "p_skewness": float(stats.skewtest(z).pvalue) if varies else 1.0,
-        "p_kurtosis": float(stats.kurtosistest(z).pvalue) if varies else 1.0,
-        "p_tail": float(stats.binom.sf(n_tail - 1, n, TAIL_SHARE)),
+        "p_mean": float(two_sided(abs(mean) / mean_error)),
+        "p_variance": float(two_sided(abs(second - 1) / max(variance_error, float(np.sqrt(2 / n))))),
+        "p_skewness": float(skewtest(z).pvalue) if varies else 1.0,
+        "p_kurtosis": float(kurtosistest(z).pvalue) if varies else 1.0,
+        "p_tail": float(bdtrc(n_tail - 1, n, TAIL_SHARE) if n_tail else 1.0),
     }
 
 
@@ -240,8 +243,8 @@ def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[De
     off = variance / average - 1
     kappa = max(square.var() / average**2, 1e-300)
     dof = len(n_b) - 1
-    p_mean = float(stats.chi2.sf(np.sum(weight * away**2), dof))
-    p_variance = float(stats.chi2.sf(np.sum(n_b * off**2) / kappa, dof))
+    p_mean = float(chdtrc(dof, np.sum(weight * away**2)))
+    p_variance = float(chdtrc(dof, np.sum(n_b * off**2) / kappa))
     misfit = root_above_noise(float(np.sum(n_b * away**2) / n), dof * average / n)
     a, v = int(np.argmax(np.abs(away) * np.sqrt(weight))), int(np.argmax(np.abs(off) * np.sqrt(n_b)))
     size = max(in_noise_or_drift(misfit, drift), abs(away[a]) / MATTERS["place mean"])
@@ -261,7 +264,7 @@ def _drift_scale(z: Float, g: Float, name: str) -> tuple[Deviation, float]:
     """Whether the drift is too small or too large as a whole: the slope of z over g."""
     product = z * g
     slope = float(product.sum() / max(float(np.sum(g**2)), 1e-300))
-    p = float(2 * stats.norm.sf(abs(product.sum()) / np.sqrt(max(float(np.sum(product**2)), 1e-300))))
+    p = float(two_sided(abs(product.sum()) / np.sqrt(max(float(np.sum(product**2)), 1e-300))))
     size = abs(slope) / MATTERS["drift scale"]
     small = "small" if slope > 0 else "large"
     return Deviation("drift scale", p, size, f"the drift of {name} is too {small}: {1 + slope:.2f} of it fits"), slope

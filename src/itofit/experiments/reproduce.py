@@ -11,7 +11,7 @@ from itofit.experiments import figures
 from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import LABELS
 from itofit.experiments.page import write_page
-from itofit.experiments.results import Results, Run, write_tidy, write_whole
+from itofit.experiments.results import Results, Run, write_tidy
 from itofit.experiments.tables import (
     as_markdown,
     order_of_experiments,
@@ -20,6 +20,7 @@ from itofit.experiments.tables import (
     verdict_table,
     verdicts,
 )
+from itofit.storage import write_whole
 
 SHOWN = ("algorithm-2", "adam", "default")
 """Methods whose functions and paths are drawn."""

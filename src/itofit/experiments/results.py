@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from io import StringIO
@@ -125,7 +124,7 @@ class Results:
             raise InputError(f"{root} is not a directory of results, nor empty; choose another one with -o")
         else:
             root.mkdir(parents=True, exist_ok=True)
-            write_whole(manifest, json.dumps(wanted, indent=1) + "\n")
+            storage.write_whole(manifest, json.dumps(wanted, indent=1) + "\n")
         return cls(root, quick)
 
     def path(self, experiment: str, method: str, run: int) -> Path:
@@ -177,17 +176,6 @@ def _check_manifest(path: Path, wanted: dict[str, Any]) -> None:
         raise InputError(f"{path.parent} holds results of seed {seed}; use --seed {seed}, or another directory with -o")
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file, replacing what was there only once everything is written."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
-    try:
-        partial.write_bytes(content.encode() if isinstance(content, str) else content)
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
 def write_tidy(runs: list[Run], directory: Path) -> None:
     """`runs.csv`, a row for each run, and `losses.csv`, a row for each epoch of each run."""
     rows = [run.scalars() | {"excess": run.excess} for run in runs if run.method != TRUTH]
@@ -207,4 +195,4 @@ def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    write_whole(path, text.getvalue())
+    storage.write_whole(path, text.getvalue())

@@ -42,6 +42,7 @@ from itofit.evidence import (
     OFF,
     SETTLED,
     Basis,
+    doubtful_ridges,
     first_ridges,
     given_ridges,
     inverse_root,
@@ -49,7 +50,7 @@ from itofit.evidence import (
     with_intercept,
 )
 from itofit.links import Link, Shape, Spectrum, covariance_at, divided_difference, inverse_at_one, slope, value
-from itofit.refine.drift import amplitude_ridges, best_ridges
+from itofit.refine.drift import amplitude_ridges, best_ridges, ridge_groups
 
 MOST_STEPS = 40
 STEPS_OF_TAILS, FIRST_STEP_OF_CELLS = 10, 3
@@ -263,14 +264,14 @@ def fit_covariance(
         for added in ADDED if link == "identity" and not shape.separate and len(basis.largest) else (0.0,):
             more = products._replace(S=products.S + added * products.count[:, None] * diagonal)
             model, B, P, ridges = _scored(model, more, basis, B, ridges, ridge)
-            fits.append(_judged(model, more, products.S, B, P, ridges, added))
+            fits.append(_judged(model, more, products.S, B, P, ridges, added, basis))
         best = min(fits, key=lambda fit: fit.cv_nll)
         loss_of_one = 0.5 * float(products.S[:, diagonal].sum() / products.count.sum())  # for C = 1
         if best.cv_nll <= loss_of_one or not products.ones.shape[1] > 1 or ridge is not None:
             return best
         off, P = np.full_like(ridges, OFF), np.full_like(constant, OFF)
         P[0] = 0.0
-        return _judged(Model(link, shape), products, products.S, constant, P, off, 0.0)
+        return _judged(Model(link, shape), products, products.S, constant, P, off, 0.0, basis)
 
 
 def _scored(
@@ -361,7 +362,7 @@ def _systems(
 
 
 def _judged(
-    model: Model, products: Products, S: Float, B: Float, P: Float, ridges: Float, added: float
+    model: Model, products: Products, S: Float, B: Float, P: Float, ridges: Float, added: float, basis: Basis
 ) -> CovarianceFit:
     """A fit with the likelihood of each fold by amplitudes one scoring step away, without the fold."""
     ones, _, count, fold = products
@@ -389,13 +390,17 @@ def _judged(
     least = 0.5 * np.quantile(C if separate else C.min(axis=1, keepdims=True), 0.01, axis=0)
     limits, loss = Losses.of(model, model.parts(out_of_fold, S), count, most).limits(least, most)
     spread = np.maximum(1.0, (weight * (z - ones @ B) ** 2).sum(axis=0) / count.sum())
-    root = _roots([A for A, _ in systems], P, spread)
+    root = _roots([A for A, _ in systems], P, spread, basis)
     return CovarianceFit(model, B, ridges, limits, least, added, loss / count.sum(), determined, root)
 
 
-def _roots(A: Iterable[Float], P: Float, spread: Float) -> Float:
+def _roots(A: Iterable[Float], P: Float, spread: Float, basis: Basis) -> Float:
     """W of the posterior covariance WᵀW of each entry's amplitudes, whose residuals vary `spread` times as expected."""
-    roots = [np.sqrt(more) * inverse_root(own, ridges)[0] for own, ridges, more in zip(A, P.T, spread, strict=True)]
+    group = ridge_groups(basis, 1)
+    roots = [
+        np.sqrt(more) * inverse_root(own, doubtful_ridges(own, ridges, group))[0]
+        for own, ridges, more in zip(A, P.T, spread, strict=True)
+    ]
     return np.stack(roots, axis=1)
 
 
@@ -502,7 +507,9 @@ def rescored(
         totals = [one.plus(other) for one, other in zip(totals, losses, strict=True)] if totals else losses
     best = int(np.argmin([total.least for total in totals]))
     limits, _ = totals[best].limits(fit.least, fit.limits[1])
-    return fit._replace(B=trials[best], limits=limits, root=_roots(A, P.T, np.maximum(1.0, squares / n)))
+    return fit._replace(
+        B=trials[best], limits=limits, root=_roots(A, P.T, np.maximum(1.0, squares / n), basis or NO_FEATURES)
+    )
 
 
 def _losses_of_trial(fit: CovarianceFit, products: Products, trials: list[Float], which: int) -> Losses:

@@ -24,6 +24,7 @@ from itofit.evidence import (
     OFF,
     SETTLED,
     Basis,
+    doubtful_ridges,
     first_ridges,
     given_ridges,
     inverse_root,
@@ -118,7 +119,7 @@ def weighted_drift(
         given = None if ridge is None else np.repeat(given_ridges(ridge, n, basis)[None], d, axis=0)
         ridges, P = best_ridges(total, right, basis, d, given)
         solution, inverse_diagonal, _ = solve_penalised(total, right, P)
-        root = inverse_root(total, P)[0] * scale
+        root = inverse_root(total, doubtful_ridges(total, P, ridge_groups(basis, d)))[0] * scale
         folds = [solve_penalised(total - H[k], right - g[k], P)[0] for k in range(FOLDS)]
     parts = [(scale * part).reshape(d, -1) for part in (solution, *folds)]
     split = [(part[:, 0], part[:, 1:].T) for part in parts]
@@ -147,7 +148,7 @@ def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: B
     solution, inverse_diagonal, _ = solve_penalised(H, g, P)
     parts = solution.reshape(d, -1)
     determined = float((1 - inverse_diagonal * P).sum())
-    root = inverse_root(H, P)[0].reshape(len(P), d, -1)
+    root = inverse_root(H, doubtful_ridges(H, P, ridge_groups(basis, d)))[0].reshape(len(P), d, -1)
     return Drift(parts[:, 0], parts[:, 1:].T, drift.ridges, drift.unit, determined, [], root)
 
 
@@ -164,6 +165,13 @@ def amplitude_ridges(ridges: Float, basis: Basis) -> Float:
     """The ridge of every amplitude, output by output, its intercept first: shape (d (R + 1),)."""
     place = np.unique(basis.group, return_inverse=True)[1]
     return np.concatenate([np.zeros((len(ridges), 1)), ridges[:, place] * basis.penalty], axis=1).ravel()
+
+
+def ridge_groups(basis: Basis, d: int) -> Int:
+    """Which amplitudes have a ridge in common, output by output; −1 for intercepts: shape (d (R + 1),)."""
+    place = np.unique(basis.group, return_inverse=True)[1]
+    of_output = np.arange(d)[:, None] * (place.max(initial=-1) + 1) + place
+    return np.asarray(np.concatenate([np.full((d, 1), -1), of_output], axis=1).ravel())
 
 
 def best_ridges(

@@ -13,7 +13,8 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.experiments.catalogue import Case
-from itofit.experiments.results import TRUTH, Run, write_whole
+from itofit.experiments.results import TRUTH, Run
+from itofit.storage import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""The command line: `itofit reproduce`."""
+"""`itofit reproduce`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from itofit._checks import InputError, ModelFileError
-from itofit._version import __version__
+from itofit._checks import InputError
+from itofit.cli.app import app, console, errors, explained
 from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import METHODS, MOST_SECONDS
 from itofit.experiments.reproduce import write_report
@@ -23,34 +22,12 @@ from itofit.experiments.runner import Done, Job, methods_of, missing, run_all
 from itofit.experiments.story import claims
 from itofit.experiments.tables import rows_of, short_table, short_verdicts, verdicts
 
-app = typer.Typer(
-    name="itofit",
-    help="Learn stochastic differential equations from data.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-)
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
-
 RUNS, QUICK_RUNS = 10, 2
 LEFT_COLUMNS = 2
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        console.print(f"itofit {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
-) -> None:
-    """Learn stochastic differential equations from data."""
-
-
 @app.command()
+@explained
 def reproduce(
     experiments: Annotated[
         list[str] | None, typer.Argument(help=f"Which of {', '.join(CASES)}; all of them if left out.")
@@ -73,22 +50,19 @@ def reproduce(
 
     Interrupt it at any time: the same command goes on with what is missing.
     """
+    names = [_known("experiment", name, CASES) for name in dict.fromkeys(experiments or CASES)]
+    chosen = None if methods is None else _chosen(methods)
+    n_runs = _at_least_one("--runs", (QUICK_RUNS if quick else RUNS) if runs is None else runs)
+    _at_least_one("--jobs", jobs)
+    if not seconds > 0:
+        raise InputError(f"--seconds must be positive, got {seconds}")
+    if seed < 0:
+        raise InputError(f"--seed must be at least 0, got {seed}")
+    _check_extras({method for name in names for method in methods_of(name, chosen)})
+    results = Results.open(output, quick, seed)
     try:
-        names = [_known("experiment", name, CASES) for name in dict.fromkeys(experiments or CASES)]
-        chosen = None if methods is None else _chosen(methods)
-        n_runs = _at_least_one("--runs", (QUICK_RUNS if quick else RUNS) if runs is None else runs)
-        _at_least_one("--jobs", jobs)
-        if not seconds > 0:
-            raise InputError(f"--seconds must be positive, got {seconds}")
-        if seed < 0:
-            raise InputError(f"--seed must be at least 0, got {seed}")
-        _check_extras({method for name in names for method in methods_of(name, chosen)})
-        results = Results.open(output, quick, seed)
         failed = _run(results, missing(results, names, chosen, n_runs, seed, seconds), jobs)
         _report(results, jobs, failed)
-    except (InputError, ModelFileError, OSError) as error:
-        errors.print(f"itofit reproduce: {error}", markup=False, soft_wrap=True)
-        raise typer.Exit(2) from error
     except KeyboardInterrupt:
         errors.print("Interrupted. What is finished is kept: the same command goes on from here.")
         raise typer.Exit(130) from None

@@ -1,0 +1,139 @@
+"""Maps of drift and noise over two inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import Float, InputError, one_of
+from itofit.plot.canvas import axes_or_new, drift_label, few_ticks, lines, noise_label, number_text
+from itofit.plot.views import Data, Plane, Variable, checked, plane_of, two_variables, variable
+from itofit.sde import LearnedSDE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LEVELS = 7
+EVEN = 1e-6
+"""Values that differ by less than this share are the same everywhere, and have no contours."""
+
+
+def heatmap(
+    sde: LearnedSDE,
+    what: Literal["drift", "covariance"] = "drift",
+    entry: Variable | tuple[Variable, Variable] | None = None,
+    data: Data | None = None,
+    *,
+    along: tuple[Variable, Variable] = (0, 1),
+    at: npt.ArrayLike | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """A component of the drift or an entry of the covariance over the plane of two inputs.
+
+    Contours of negative values are dashed. Cells of the plane without data are hatched; colours are those that the
+    values have elsewhere.
+
+    Parameters
+    ----------
+    sde : LearnedSDE
+        With two inputs or more.
+    what : {"drift", "covariance"}
+    entry : int or str, or two of them, optional
+        The output for the drift, two outputs for the covariance, by number or name. Default: the first.
+    data : Transitions, optional
+        They give the range, from quantile 0.005 to 0.995 of each input. Without them, it is that of the data that were
+        learned from, and nothing is hatched.
+    along : two of int or str
+        The inputs, by number or name.
+    at : array of shape (m,), optional
+        Values of the other inputs, as for `drift`.
+    ax : Axes, optional
+        Default: those of a new figure.
+
+    Returns
+    -------
+    Axes
+        The colour bar has its own, beside them.
+
+    Examples
+    --------
+    >>> ax = itofit.plot.heatmap(sde, "covariance", ("x", "y"), data)  # doctest: +SKIP
+    """
+    rows = checked(sde, data)
+    if sde.n_inputs < 2:
+        raise InputError(f"a heat map needs two inputs, this model has {sde.input_names[0]} alone; draw drift")
+    plane = plane_of(sde, rows, along, at)
+    values, label = _values(sde, plane, one_of("what", what, ("drift", "covariance")), entry)
+    ax = axes_or_new(ax, (6.0, 4.6))
+    _colours(ax, plane, values, label)
+    _hatched(ax, plane)
+    x, y = plane.names
+    ax.set(xlim=plane.x[[0, -1]], ylim=plane.y[[0, -1]], xlabel=lines(x, 40), ylabel=lines(y))
+    few_ticks(ax)
+    if plane.title:
+        ax.set_title(plane.title, fontsize="small")
+    return ax
+
+
+def _values(sde: LearnedSDE, plane: Plane, what: str, entry: object) -> tuple[Float, str]:
+    """What is drawn, (ny, nx), and what it is called."""
+    if what == "drift":
+        j = variable("entry", 0 if entry is None else entry, sde.output_names)
+        return plane.shaped(sde.drift(plane.points)[:, j]), drift_label(sde, j)
+    i, j = two_variables("entry", (0, 0) if entry is None else entry, sde.output_names)
+    return plane.shaped(sde.covariance(plane.points)[:, i, j]), noise_label(sde, i, j)
+
+
+def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
+    """Colours, contours and a colour bar; limits are those of the values where data are."""
+    known = plane.shaped(plane.known(plane.pairs).astype(np.float64)) > 0
+    inside = values[known] if known.any() else values.ravel()
+    low, high = float(inside.min()), float(inside.max())
+    signed = low < 0 < high
+    if signed:
+        low, high = -max(-low, high), max(-low, high)
+    even = high - low <= EVEN * max(abs(low), abs(high))
+    if even:
+        low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+    beyond = values.min() < low, values.max() > high
+    extend: Any = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[beyond]
+    mesh = ax.pcolormesh(
+        plane.x, plane.y, values, vmin=low, vmax=high, cmap="RdBu_r" if signed else "cividis", shading="gouraud"
+    )
+    if even:
+        look: dict[str, Any] = {"color": "white", "ha": "center", "va": "center", "transform": ax.transAxes}
+        ax.text(0.5, 0.5, f"{number_text(float(inside.mean()))} everywhere", **look)
+    else:
+        from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
+        levels = MaxNLocator(LEVELS).tick_values(low, high)
+        ink = "0.15" if signed else "white"
+        contours = ax.contour(plane.x, plane.y, values, levels, colors=ink, linewidths=0.8)
+        ax.clabel(contours, fontsize=8)
+    ax.figure.colorbar(mesh, ax=ax, label=lines(label), extend=extend)
+
+
+def _hatched(ax: Axes, plane: Plane) -> None:
+    """Grey hatches over the cells without data."""
+    if not plane.counts.size or plane.reached.all():
+        return
+    empty = np.argwhere(~plane.reached)
+    from matplotlib.patches import PathPatch  # noqa: PLC0415
+    from matplotlib.path import Path  # noqa: PLC0415
+
+    (x, y), codes = plane.edges, [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]])
+    cells = empty[:, None, :] + corners
+    outline = np.stack([x[cells[:, :, 0]], y[cells[:, :, 1]]], axis=2).reshape(-1, 2)
+    ax.add_patch(
+        PathPatch(
+            Path(outline, codes * len(empty)),
+            facecolor=(0.9, 0.9, 0.9, 0.75),
+            edgecolor=(0.45, 0.45, 0.45, 0.8),
+            hatch="////",
+            linewidth=0,
+            label="no data",
+        )
+    )

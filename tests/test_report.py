@@ -1,0 +1,142 @@
+"""The page about a model: what it says, and that it opens in a browser of any width."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+from browser import chromium, problems, requests
+
+import itofit
+from itofit import InputError
+from itofit.report import report
+from itofit.report.numbers import plus_minus
+
+
+def tracks(rng, n=40, n_steps=60, h=0.05):
+    x = rng.uniform(-1.5, 1.5, (n, 1))
+    found = [x]
+    for _ in range(n_steps):
+        x = x + h * (x - x**3) + np.sqrt(h) * (0.6 + 0.2 * x) * rng.standard_normal(x.shape)
+        found.append(x)
+    return list(np.stack(found, axis=1))
+
+
+@pytest.fixture(scope="module")
+def one():
+    data = itofit.Transitions.from_trajectories(tracks(np.random.default_rng(0)), dt=0.05, names=["<height> & $"])
+    return itofit.fit(data, rng=0), data
+
+
+@pytest.fixture(scope="module")
+def general():
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, (800, 3))
+    dx = 0.1 * np.column_stack([np.sin(2 * x[:, 0]), x[:, 2]]) + 0.1 * rng.normal(size=(800, 2))
+    data = itofit.Transitions(x, dx, 0.1, input_names=["a", "b", "c"], output_names=["p", "q"])
+    return itofit.fit(data, rng=0), data
+
+
+@pytest.fixture(scope="module")
+def page(one, tmp_path_factory):
+    return report(*one, tmp_path_factory.mktemp("report") / "one.html")
+
+
+def words(path):
+    """The text of a page without its pictures."""
+    return re.sub(r"data:image/png;base64,[^\"]*", "", path.read_text(encoding="utf-8"))
+
+
+def test_the_page_says_what_was_learned_and_how_far_to_trust_it(one, page):
+    sde, data = one
+    text = words(page)
+    assert "<title>Drift and noise of &lt;height&gt; &amp; $</title>" in text
+    assert "<height>" not in text
+    assert f"{len(data):,} transitions in 40 trajectories" in text
+    diagnosis = itofit.check(sde, data, rng=0)
+    assert f'Overall: <span class="verdict {diagnosis.worst}">' in text
+    for finding in diagnosis.findings:
+        assert finding.title in text
+    assert "itofit.load(" in text
+    assert "seed 0" in text
+    median = float(np.median(data.inputs))
+    f, std = sde.drift([median], return_std=True)
+    assert plus_minus(f[0, 0], std[0, 0]) in text
+    assert text.count("<img ") == text.count("<figcaption>") == 3 + 2 + 1 + 1
+    assert "<script" not in text
+    assert "http" not in text
+
+
+def test_values_have_the_decimals_of_their_errors():
+    assert plus_minus(-0.05573, 0.12 / 1.96) == "−0.06 ± 0.12"
+    assert plus_minus(1234.5, 30 / 1.96) == "1234 ± 30"
+    assert plus_minus(2.0, 0.0) == "2 ± 0"
+
+
+def test_the_page_is_repeatable_and_has_a_title_of_its_own(one, page, tmp_path):
+    again = report(*one, tmp_path / "again.html", rng=0)
+    assert again == tmp_path / "again.html"
+    assert again.read_bytes() == page.read_bytes()
+    named = report(*one, tmp_path / "again.html", title="Cells & walls")
+    assert "<h1>Cells &amp; walls</h1>" in words(named)
+    assert list(tmp_path.iterdir()) == [named]
+
+
+def test_what_cannot_be_done_is_left_out_and_said(general, tmp_path):
+    text = words(report(*general, tmp_path / "general.html"))
+    assert "kind &#x27;general&#x27;" in text
+    assert text.count("<img ") == 2 + 4 + 1
+    assert "a low (10 %)" in text
+
+
+def test_data_in_blocks_and_models_without_error_bars(tmp_path):
+    data = itofit.Transitions.from_trajectories(tracks(np.random.default_rng(1), 20), dt=0.05)
+    sde = itofit.fit(data, refine=False, rng=0)
+    text = words(report(sde, itofit.Transitions.from_blocks([data]), tmp_path / "blocks.html"))
+    assert "carries no error bars" in text
+    assert "Drift settings" in text
+    assert "return_std" not in text
+
+
+def test_bad_input_leaves_no_file(one, tmp_path, monkeypatch):
+    sde, data = one
+    with pytest.raises(FileNotFoundError, match="no directory"):
+        report(sde, data, tmp_path / "none" / "page.html")
+    with pytest.raises(IsADirectoryError, match="path of a file"):
+        report(sde, data, tmp_path)
+    with pytest.raises(InputError, match="title"):
+        report(sde, data, tmp_path / "page.html", title=3)
+    with pytest.raises(InputError, match="LearnedSDE"):
+        report(None, data, tmp_path / "page.html")
+    with pytest.raises(InputError, match="at least 20"):
+        report(sde, data[:5], tmp_path / "page.html")
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match="pip install"):
+        report(sde, data, tmp_path / "page.html")
+    assert not list(tmp_path.iterdir())
+
+
+def open_at(browser, width, path):
+    """Open a page as on a screen of some width, also below the least of the browser's windows."""
+    size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get(path.as_uri())
+    assert browser.execute_script("return window.innerWidth") == width
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_pages_open_in_a_browser(one, general, page, tmp_path, width):
+    other = report(*general, tmp_path / "general.html")
+    with chromium(1400, tmp_path / "profile") as browser:
+        for path in (page, other):
+            open_at(browser, width, path)
+            assert problems(browser) == []
+            assert [url for url in requests(browser) if not url.startswith(("file:", "data:"))] == []
+            images = browser.find_elements("tag name", "img")
+            assert len(images) == 7
+            for image in images:
+                assert image.is_displayed()
+                assert int(image.get_property("naturalWidth")) > 100
+                assert 200 < image.size["width"] <= width
+            assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
