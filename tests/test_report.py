@@ -11,6 +11,7 @@ import itofit
 from itofit import InputError
 from itofit.report import report
 from itofit.report.numbers import plus_minus
+from itofit.report.page import equation
 
 
 def tracks(rng, n=40, n_steps=60, h=0.05):
@@ -71,6 +72,14 @@ def test_values_have_the_decimals_of_their_errors():
     assert plus_minus(-0.05573, 0.12 / 1.96) == "−0.06 ± 0.12"
     assert plus_minus(1234.5, 30 / 1.96) == "1234 ± 30"
     assert plus_minus(2.0, 0.0) == "2 ± 0"
+
+
+def test_long_names_stand_beside_the_equation():
+    assert "d(x, y) = f(x, y) dt + σ(x, y) dW" in equation(["x", "y"], ["x", "y"])
+    assert "dv = f(x, v) dt" in equation(["x", "v"], ["v"])
+    name = "concentration of calcium"
+    assert f"dx = f dt + σ dW, Σ = σσᵀ, x = ({name})" in equation([name], [name])
+    assert f"f and σ depend on temperature, {name}<" in equation(["temperature", name], [name])
 
 
 def test_the_page_is_repeatable_and_has_a_title_of_its_own(one, page, tmp_path):

@@ -55,9 +55,7 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of what is at a path when all went well and vanishes otherwise."""
-    target = Path(os.path.realpath(path))  # a link stays a link
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {target}: there is no directory {target.parent}")
+    target = checked_target(path)
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
         with partial.open("xb") as file:
@@ -70,6 +68,16 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def checked_target(path: str | os.PathLike[str]) -> Path:
+    """Where a file will be written, links followed; an error if it cannot be."""
+    target = Path(os.path.realpath(path))  # a link stays a link
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: there is no directory {target.parent}")
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write {target}: it is a directory; give the path of a file in it")
+    return target
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

@@ -13,7 +13,8 @@ from rich.console import Console
 from itofit._checks import ConvergenceWarning, DataWarning, ExtrapolationWarning, InputError, ModelFileError
 from itofit._version import __version__
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 app = typer.Typer(
     name="itofit",

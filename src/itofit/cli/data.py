@@ -14,7 +14,7 @@ import itofit
 from itofit._checks import InputError
 from itofit.cli.app import app, console, errors, explained
 from itofit.sde import LearnedSDE
-from itofit.storage import write_whole
+from itofit.storage import checked_target, write_whole
 from itofit.transitions import BlockedTransitions, Transitions
 
 Data = Transitions | BlockedTransitions
@@ -69,9 +69,9 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Learn drift and noise from a file of observations, judge them on held-out data, and save them."""
-    _check_writable(output)
+    checked_target(output)
     if report is not None:
-        _check_writable(report)
+        checked_target(report)
     data = _read(file, time, state, track, velocity, dt, unit)
     train, rest = _split(data, held_out, seed)
     sde = itofit.fit(train, structure=structure.value, link=link.value, ensemble=ensemble, rng=seed)
@@ -143,7 +143,7 @@ def report(
     unit: Unit = None,
 ) -> None:
     """Write a page that shows what was learned and how far to trust it on some data."""
-    _check_writable(output)
+    checked_target(output)
     sde = itofit.load(model)
     itofit.report(sde, _read(file, time, state, track, velocity, dt, unit), output, title=model.stem)
     errors.print(f"report: {output}", markup=False)
@@ -165,7 +165,7 @@ def simulate(
         raise InputError(f"--output must end in .csv or .parquet, got {output.name}")
     if paths < 1:
         raise InputError(f"--paths must be at least 1, got {paths}")
-    _check_writable(output)
+    checked_target(output)
     sde = itofit.load(model)
     x0 = np.repeat([_numbers("--start", start)], paths, axis=0)
     frame = sde.simulate(x0, dt, steps, rng=seed, as_frame=True)
@@ -202,14 +202,6 @@ def _numbers(option: str, text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"{option} must be numbers separated by commas, got {text!r}") from None
-
-
-def _check_writable(path: Path) -> None:
-    """Raise before any work if a file cannot be put there."""
-    if path.is_dir():
-        raise InputError(f"{path} is a directory; name a file in it")
-    if not path.parent.is_dir():
-        raise InputError(f"there is no directory {path.parent}; make it first")
 
 
 def _split(data: Data, share: float, seed: int) -> tuple[Data, Data | None]:

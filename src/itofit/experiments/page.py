@@ -31,7 +31,7 @@ body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 80rem; color: var(-
 h1 { font-size: 1.7rem; line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
 p, li { max-width: 46rem; } .soft { color: var(--soft); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .5rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th, td { padding: .2rem .35rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { background: var(--head); vertical-align: bottom; white-space: normal; }
 td:first-child, th:first-child, td.text, th.text { text-align: left; }
 tr.first td { border-top: 2px solid var(--line); } .fails { font-weight: 700; }

@@ -106,13 +106,20 @@ def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
         look: dict[str, Any] = {"color": "white", "ha": "center", "va": "center", "transform": ax.transAxes}
         ax.text(0.5, 0.5, f"{number_text(float(inside.mean()))} everywhere", **look)
     else:
-        from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
-
-        levels = MaxNLocator(LEVELS).tick_values(low, high)
-        ink = "0.15" if signed else "white"
-        contours = ax.contour(plane.x, plane.y, values, levels, colors=ink, linewidths=0.8)
-        ax.clabel(contours, fontsize=8)
+        _contours(ax, plane, values, (low, high), signed)
     ax.figure.colorbar(mesh, ax=ax, label=lines(label), extend=extend)
+
+
+def _contours(ax: Axes, plane: Plane, values: Float, limits: tuple[float, float], signed: bool) -> None:
+    """Lines of equal values with their numbers, white on dark colours and dashed where negative."""
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
+    levels = np.asarray(MaxNLocator(LEVELS).tick_values(*limits), dtype=np.float64)
+    dark = np.where(signed, np.abs(levels) > 0.6 * limits[1], levels < sum(limits) / 2)
+    ink = ["white" if each else "0.1" for each in dark]
+    dashes = ["--" if level < 0 else "-" for level in levels]
+    drawn = ax.contour(plane.x, plane.y, values, levels, colors=ink, linestyles=dashes, linewidths=0.8)
+    ax.clabel(drawn, fontsize=8)
 
 
 def _hatched(ax: Axes, plane: Plane) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy.special import betaincinv, ndtr, ndtri
 
 from itofit._checks import Float, InputError
 from itofit.diagnostics import Diagnosis
@@ -93,21 +93,23 @@ def _quantiles(ax: Axes, z: Float, outputs: list[str]) -> None:
     """Quantiles of the residuals of each output against those of the normal distribution."""
     n = len(z)
     rank = _ranks(n)
-    expected = stats.norm.ppf((rank + 0.5) / n)
+    expected = ndtri((rank + 0.5) / n)
     for edge in (0.025, 0.975):
-        at = stats.norm.ppf(stats.beta.ppf(edge, rank + 1, n - rank))
+        at = ndtri(betaincinv(rank + 1, n - rank, edge))
         ax.plot(expected, at, color="0.6", linewidth=0.8, label="95 % if normal" if edge < 0.5 else None)
     ax.plot(expected, expected, color="0.3", linewidth=1.0)
+    look: dict[str, Any] = {"markersize": 3.5, "alpha": 0.85, "linewidth": 0}
     for (color, marker, _), name, column in zip(_looks(len(outputs)), outputs, np.sort(z, axis=0).T, strict=True):
-        ax.plot(expected, column[rank], color=color, marker=marker, markersize=3.2, alpha=0.8, linewidth=0, label=name)
+        ax.plot(expected, column[rank], color=color, marker=marker, label=name, **look)
+        look["fillstyle"] = "none"  # all but the first, so that they do not hide it
     ax.set(xlabel="quantile of the normal distribution", ylabel="quantile of the residuals")
     ax.legend(frameon=False, fontsize="small", loc="upper left")
 
 
 def _ranks(n: int) -> npt.NDArray[np.intp]:
     """Ranks whose normal quantiles are spread evenly, and the most extreme ones."""
-    end = float(stats.norm.ppf(1 - 0.5 / n))
-    share = stats.norm.cdf(np.linspace(-end, end, N_QUANTILES))
+    end = float(ndtri(1 - 0.5 / n))
+    share = ndtr(np.linspace(-end, end, N_QUANTILES))
     inner = np.clip(np.rint(share * n - 0.5), 0, n - 1).astype(np.intp)
     ends = np.arange(min(N_EXTREMES, n))
     return np.unique(np.concatenate([inner, ends, n - 1 - ends]))

@@ -87,7 +87,7 @@ def slice_title(sde: LearnedSDE, along: tuple[int, ...], point: Float, chosen: s
     if not others:
         return ""
     if len(others) > 6 and chosen:
-        return f"other inputs fixed{chosen}"
+        return f"at fixed values{chosen}"
     values = ", ".join(f"{shown(sde.input_names[i])} = {number_text(point[i])}" for i in others)
     return textwrap.fill(f"at {values}{chosen}", width)
 

@@ -19,10 +19,10 @@ from itofit.diagnostics.sample import MOST_ROWS, take_sample
 from itofit.plot.canvas import style
 from itofit.plot.grids import MOST
 from itofit.report import page
-from itofit.report.files import checked_target, write_whole
 from itofit.report.numbers import TABLE_NOTE, TABLE_NOTE_WITHOUT, points_table
 from itofit.report.pictures import about_distributions, about_model, about_residuals, about_training
 from itofit.sde import LearnedSDE
+from itofit.storage import checked_target, write_whole
 from itofit.transitions import BlockedTransitions, Transitions
 
 __all__ = ["report"]

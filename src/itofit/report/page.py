@@ -10,6 +10,8 @@ from itofit.diagnostics import Diagnosis, Finding, Verdict
 from itofit.report.pictures import Picture
 
 SIGNS: dict[Verdict, str] = {"good": "✓", "caution": "!", "bad": "✗", "not available": "–"}
+LONG = 40
+"""Letters in the names of an equation, from which on they are beside it."""
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c1c1c; --back: #fdfdfc; --soft: #5f5f5c; --line: #d8d8d4; --head: #f1f1ee;
@@ -100,10 +102,16 @@ def code(text: str) -> str:
 
 def equation(inputs: Sequence[str], outputs: Sequence[str]) -> str:
     """The equation that was learned, with the names of its variables."""
-    at = ", ".join(inputs) if len(inputs) <= 6 else f"{inputs[0]}, …, {inputs[-1]}"
-    moved = ", ".join(outputs) if len(outputs) <= 6 else f"{outputs[0]}, …, {outputs[-1]}"
-    left = f"d{moved}" if len(outputs) == 1 and len(moved) == 1 else f"d({moved})"
+    at, moved = _listed(inputs), _listed(outputs)
+    if len(at) + len(moved) > LONG:
+        where = f", x = ({moved})" + ("" if at == moved else f"; f and σ depend on {at}")
+        return f'<p class="equation">{escape(f"dx = f dt + σ dW, Σ = σσᵀ{where}")}</p>'
+    left = f"d{moved}" if len(moved) == 1 else f"d({moved})"
     return f'<p class="equation">{escape(f"{left} = f({at}) dt + σ({at}) dW, Σ = σσᵀ")}</p>'
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 6 else f"{names[0]}, …, {names[-1]}"
 
 
 def verdict(word: Verdict) -> str:

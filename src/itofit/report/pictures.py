@@ -84,7 +84,7 @@ def small_panels(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
         edges = np.array([ax.get_ylim() for ax in column])
         for ax in column:
             few_ticks(ax, 4)
-            ax.set(xlabel=lines(ax.get_xlabel(), 30), ylabel=lines(ax.get_ylabel(), 22))
+            ax.set(xlabel=lines(ax.get_xlabel(), 24), ylabel=lines(ax.get_ylabel(), 22))
             ax.set_ylim(edges[:, 0].min(), edges[:, 1].max())
             ax.set_title("")
             ax.get_legend().remove()
