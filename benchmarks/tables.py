@@ -322,7 +322,8 @@ def adam_epochs(rows):
         "plain step, not compiled",
     ]
     for row in rows:
-        ratios = (f"{row[f'ratio_to_{name}']:.3g}" for name in ("jitted_own", "jitted", "uncompiled"))
+        found = (row[f"ratio_to_{name}"] for name in ("jitted_own", "jitted", "uncompiled"))
+        ratios = (f"{ratio:,.0f}" if ratio > 100 else f"{ratio:.3g}" for ratio in found)
         yield [
             str(row["batch_size"]),
             f"{row['compiled_microseconds']:.1f} µs",
