@@ -223,7 +223,7 @@ def inverse_root(A: Float, P: Float) -> tuple[Float, float]:
     else:
         raise np.linalg.LinAlgError("the normal equations are not positive definite")
     inverse_factor, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
-    return np.tril(inverse_factor) * scale, 2 * float(np.log(np.diagonal(factor) / scale).sum())
+    return inverse_factor * scale, 2 * float(np.log(np.diagonal(factor) / scale).sum())
 
 
 def doubtful_ridges(A: Float, P: Float, group: Int) -> Float:

@@ -352,13 +352,18 @@ def _systems(
     gradient, weight = model.derivatives(parts, count)
     weight = np.maximum(weight, LEAST_WEIGHT * count[:, None])
     z = H - gradient / weight
-    roots = np.sqrt(weight)
 
     def system(j: int) -> tuple[Float, Float]:
-        x = ones.T * roots[:, j]
-        return x @ x.T, x @ (roots[:, j] * z[:, j])
+        return _weighted_system(ones, weight[:, j], z[:, j])
 
     return map_tasks(system, range(weight.shape[1]), len(ones)), weight, z
+
+
+def _weighted_system(ones: Float, weight: Float, z: Float) -> tuple[Float, Float]:
+    """Left and right side of weighted least squares for targets z."""
+    root = np.sqrt(weight)
+    x = ones.T * root
+    return x @ x.T, x @ (root * z)
 
 
 def _judged(
@@ -371,10 +376,11 @@ def _judged(
     out_of_fold, determined = np.empty_like(z), 0.0
     for j, (A, b) in enumerate(systems):
         determined += float((1 - solve_penalised(A, b, P[:, j])[1] * P[:, j]).sum())
-        for k in range(FOLDS):
-            mine = fold == k
-            x = ones[mine].T * weight[mine, j]
-            out_of_fold[mine, j] = ones[mine] @ solve_penalised(A - x @ ones[mine], b - x @ z[mine, j], P[:, j])[0]
+    for mine in (np.flatnonzero(fold == k) for k in range(FOLDS)):
+        own = ones[mine]
+        for j, (A, b) in enumerate(systems):
+            less, right = _weighted_system(own, weight[mine, j], z[mine, j])
+            out_of_fold[mine, j] = own @ solve_penalised(A - less, b - right, P[:, j])[0]
     if model.link == "log":
         out_of_fold = np.clip(out_of_fold, ones @ B - LARGEST_LOG_STEP, ones @ B + LARGEST_LOG_STEP)
     elif model.link == "identity" and model.shape.separate:  # one step from a fit that has not settled may be wild

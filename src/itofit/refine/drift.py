@@ -163,8 +163,10 @@ def _normal_equations(ones: Float, duration: Float, moves: Float, precision: Flo
 
 def amplitude_ridges(ridges: Float, basis: Basis) -> Float:
     """The ridge of every amplitude, output by output, its intercept first: shape (d (R + 1),)."""
-    place = np.unique(basis.group, return_inverse=True)[1]
-    return np.concatenate([np.zeros((len(ridges), 1)), ridges[:, place] * basis.penalty], axis=1).ravel()
+    place = np.cumsum(np.diff(basis.group, prepend=basis.group[:1]) != 0)  # groups ascend
+    P = np.zeros((len(ridges), len(place) + 1))
+    P[:, 1:] = ridges[:, place] * basis.penalty
+    return P.ravel()
 
 
 def ridge_groups(basis: Basis, d: int) -> Int:
