@@ -77,7 +77,7 @@ def _white(z: Float, run: Int, j: int) -> tuple[Float, list[Deviation], dict[str
     """Correlations of one output at each lag, their deviations from zero, and all numbers."""
     r, t, n = _correlations(z, run)
     q = float(np.sum(t**2))
-    p_all, p_first = float(chdtrc(len(t), q)), float(two_sided(abs(t[0])))
+    p_all, p_first = float(chdtrc(len(t), q)), two_sided(t[0])
     total = root_above_noise(float(np.sum(r**2)), float(np.sum(1 / n)))
     found = f"residuals of output {j} are correlated in time ({r[0]:+.3f} from one step to the next)"
     deviations = [
@@ -226,7 +226,7 @@ def _memory(
     p_noise, clustering = _score(past.size[:, j], past.size_before)
     clustering /= float(past.size[:, j].std())
     ratio, error = two_steps
-    p_two = float(two_sided(abs(ratio - 1) / error))
+    p_two = two_sided(abs(ratio - 1) / error)
     deviations = [
         Deviation("mean", p, in_noise_or_drift(predicted, drift),
                   f"earlier steps predict {predicted:.3f} standard deviations of the next step of output {j}, "

@@ -23,7 +23,7 @@ from itofit.diagnostics.findings import (
 from itofit.diagnostics.sample import Sample
 
 TAIL = 4.0
-TAIL_SHARE = float(two_sided(TAIL))  # 6.3e-5
+TAIL_SHARE = two_sided(TAIL)  # 6.3e-5
 MATTERS = {
     "variance": 0.1,
     "skewness": 0.2,
@@ -107,8 +107,8 @@ def _numbers(z: Float, drift: float) -> dict[str, float]:
         "kurtosis_error": float(np.sqrt(24 / n)),
         "n_tail": float(n_tail),
         "tail_ratio": n_tail / n / TAIL_SHARE,
-        "p_mean": float(two_sided(abs(mean) / mean_error)),
-        "p_variance": float(two_sided(abs(second - 1) / max(variance_error, float(np.sqrt(2 / n))))),
+        "p_mean": two_sided(abs(mean) / mean_error),
+        "p_variance": two_sided(abs(second - 1) / max(variance_error, float(np.sqrt(2 / n)))),
         "p_skewness": float(skewtest(z).pvalue) if varies else 1.0,
         "p_kurtosis": float(kurtosistest(z).pvalue) if varies else 1.0,
         "p_tail": float(bdtrc(n_tail - 1, n, TAIL_SHARE) if n_tail else 1.0),
@@ -264,7 +264,7 @@ def _drift_scale(z: Float, g: Float, name: str) -> tuple[Deviation, float]:
     """Whether the drift is too small or too large as a whole: the slope of z over g."""
     product = z * g
     slope = float(product.sum() / max(float(np.sum(g**2)), 1e-300))
-    p = float(two_sided(abs(product.sum()) / np.sqrt(max(float(np.sum(product**2)), 1e-300))))
+    p = two_sided(abs(product.sum()) / np.sqrt(max(float(np.sum(product**2)), 1e-300)))
     size = abs(slope) / MATTERS["drift scale"]
     small = "small" if slope > 0 else "large"
     return Deviation("drift scale", p, size, f"the drift of {name} is too {small}: {1 + slope:.2f} of it fits"), slope

@@ -165,17 +165,32 @@ def _polynomial(
 
 def _paths(source: Experiment, functions: Functions, n: int, rng: np.random.Generator) -> Float:
     """Euler-Maruyama paths with the data's step from the data's starts."""
-    box = np.repeat([[-np.inf], [np.inf]], source.n_inputs, axis=1)
+    start = rng.uniform(source.low, source.high, (n, source.n_inputs))
+    everywhere = np.repeat([[-np.inf], [np.inf]], source.n_inputs, axis=1)
+    return _simulated(functions, start, source.h, N_STEPS, rng, box=everywhere, underdamped=source.underdamped)
+
+
+def _simulated(
+    functions: Functions,
+    start: Float,
+    dt: float,
+    n_steps: int,
+    rng: np.random.Generator,
+    *,
+    box: Float,
+    underdamped: bool = False,
+) -> Float:
+    """Paths (n, n_steps + 1, s); beyond a box the functions are taken at its nearest point."""
     paths, _ = euler_maruyama(
         rng,
-        rng.uniform(source.low, source.high, (n, source.n_inputs)),
-        source.h,
-        N_STEPS,
+        start,
+        dt,
+        n_steps,
         drift=functions.drift,
         diffusion=lambda x: square_root(functions.covariance(x), "cholesky"),
-        underdamped=source.underdamped,
+        underdamped=underdamped,
         box=box,
-        outside="extrapolate",
+        outside="nearest",
         progress=Progress(False),
     )
     return paths
@@ -230,18 +245,8 @@ def _epidemic_paths(functions: Functions | None, n: int, rng: np.random.Generato
     n_steps = round(epidemic.T_END / epidemic.LAG)
     if functions is None:
         return epidemic.simulate_epidemic(start, epidemic.LAG * np.arange(n_steps + 1), rng) / epidemic.POPULATION
-    paths, _ = euler_maruyama(
-        rng,
-        start[:, [0, 2]] / epidemic.POPULATION,
-        epidemic.LAG,
-        n_steps,
-        drift=functions.drift,
-        diffusion=lambda x: square_root(functions.covariance(x), "cholesky"),
-        underdamped=False,
-        box=np.array([[0.0, 0.0], [1.0, 1.0]]),
-        outside="nearest",
-        progress=Progress(False),
-    )
+    shares, possible = start[:, [0, 2]] / epidemic.POPULATION, np.array([[0.0, 0.0], [1.0, 1.0]])
+    paths = _simulated(functions, shares, epidemic.LAG, n_steps, rng, box=possible)
     susceptible, recovered = paths[:, :, 0], paths[:, :, 1]
     return np.stack([susceptible, 1 - susceptible - recovered, recovered], axis=2)
 

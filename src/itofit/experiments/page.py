@@ -14,6 +14,7 @@ from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import METHODS
 from itofit.experiments.results import Run
 from itofit.experiments.tables import Verdict, order_of_experiments, results_table, rows_of, verdict_table, verdicts
+from itofit.report.page import definitions, note, paragraph, section
 
 PAPER = (
     "O. Douglas, A. Kammonen, A. Pandey and R. Tempone, An Adaptive Random Fourier Features approach Applied to "
@@ -73,24 +74,24 @@ def write_page(runs: Sequence[Run], figures: Mapping[tuple[str, str], Path], qui
     rows, found = rows_of(runs), verdicts(runs)
     body = [
         "<h1>Learning stochastic differential equations: the paper, reproduced</h1>",
-        _paragraph(f"Every experiment of {PAPER}, run anew with itofit, beside the published numbers."),
+        paragraph(f"Every experiment of {PAPER}, run anew with itofit, beside the published numbers."),
         _quick_warning() if quick else "",
         '<nav aria-label="Experiments">'
         + "".join(f'<a href="#experiment-{name}">{escape(name)}</a>' for name in names)
         + "</nav>",
-        _section("What the results say"),
+        section("What the results say"),
         "" if quick else _paragraphs([*story.speed(rows), *story.agreement(rows)]),
         _paragraphs([*story.claims(found), *_comparisons(runs, ("default", "algorithm-2"), ("default", "adam"))]),
-        _section("Results"),
+        section("Results"),
         _table(*results_table(rows, runs), text=(1,)),
-        _note(READING),
+        note(READING),
         _claim(found),
         _ablations([*_comparisons(runs, *ABLATIONS), *story.hybrid(runs)]),
         *(_experiment(name, figures) for name in names),
-        _section("Methods"),
-        _definitions((method.label, method.about) for method in METHODS.values()),
-        _section("How it was made"),
-        _definitions(_made(runs)),
+        section("Methods"),
+        definitions((method.label, method.about) for method in METHODS.values()),
+        section("How it was made"),
+        definitions(_made(runs)),
     ]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -106,11 +107,11 @@ def _claim(found: Sequence[Verdict]) -> str:
     if not found:
         return ""
     title = "Does Adam reach a smaller loss in a shorter time?"
-    return f"{_section(title)}\n{_table(*verdict_table(found), text=(2, 4))}"
+    return f"{section(title)}\n{_table(*verdict_table(found), text=(2, 4))}"
 
 
 def _ablations(sentences: Sequence[str]) -> str:
-    return f"{_section('Resampling, a drift step, depth, and a hybrid')}\n{_paragraphs(sentences)}" if sentences else ""
+    return f"{section('Resampling, a drift step, depth, and a hybrid')}\n{_paragraphs(sentences)}" if sentences else ""
 
 
 def _comparisons(runs: Sequence[Run], *pairs: tuple[str, str]) -> list[str]:
@@ -121,7 +122,7 @@ def _experiment(name: str, figures: Mapping[tuple[str, str], Path]) -> str:
     case = CASES[name]
     parts = [
         f'<h2 id="experiment-{name}">Experiment {escape(name)}: {escape(case.title)}</h2>',
-        _paragraph(case.remark) if case.remark else "",
+        paragraph(case.remark) if case.remark else "",
         *(
             _figure(figures[name, kind], f"Experiment {name}. {caption}")
             for kind, caption in CAPTIONS.items()
@@ -162,30 +163,14 @@ def machine() -> str:
 
 
 def _quick_warning() -> str:
-    return _paragraph(
+    return paragraph(
         "These are results of the quick version: few data, few epochs, few runs. They show that everything works, "
         "not how well the methods do."
     )
 
 
-def _section(title: str) -> str:
-    return f"<h2>{escape(title)}</h2>"
-
-
-def _paragraph(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
-
-
 def _paragraphs(texts: Sequence[str]) -> str:
-    return "\n".join(_paragraph(text) for text in texts)
-
-
-def _note(text: str) -> str:
-    return f'<p class="soft">{escape(text)}</p>'
-
-
-def _definitions(pairs: Iterable[tuple[str, str]]) -> str:
-    return "<dl>" + "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in pairs) + "</dl>"
+    return "\n".join(paragraph(text) for text in texts)
 
 
 def _table(heads: Sequence[str], cells: Sequence[Sequence[str]], text: tuple[int, ...]) -> str:

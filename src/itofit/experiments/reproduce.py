@@ -69,7 +69,7 @@ def _draw_all(
 
 def draw_experiment(results: Results, name: str) -> dict[tuple[str, str], Path]:
     """Draw what there is to draw of one experiment, as PNG and SVG; returns the PNG files by experiment and kind."""
-    case, runs = CASES[name], [run for run in results.all() if run.experiment == name]
+    case, runs = CASES[name], results.all(name)
     folder = results.directory / "figures"
     folder.mkdir(exist_ok=True)
     pictures = {

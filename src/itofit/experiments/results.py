@@ -151,9 +151,9 @@ class Results:
         except TypeError as error:
             raise ModelFileError(f"{path} is not a run of this version of itofit ({error}); delete it") from error
 
-    def all(self) -> list[Run]:
-        """Every finished run, by experiment, method and number."""
-        paths = sorted(self.directory.glob("runs/*/*/*.npz"))
+    def all(self, experiment: str = "*") -> list[Run]:
+        """Every finished run, or those of one experiment, by experiment, method and number."""
+        paths = sorted(self.directory.glob(f"runs/{experiment}/*/*.npz"))
         found = [self.load(path.parts[-3], path.parts[-2], int(path.stem)) for path in paths]
         return sorted(found, key=lambda run: (run.experiment, run.method, run.run))
 

@@ -107,12 +107,12 @@ def perform(job: Job, results: Results, listen: Listener) -> Iterator[Done]:
     problem = Problem(case, train, validation, training_seed, results.quick, job.most_seconds)
     if not results.has(job.experiment, TRUTH, job.run):
         results.save(_record(job, problem, TRUTH, _truth(problem), None))
-    edges = results.load(job.experiment, TRUTH, job.run).edges
+    truth = results.load(job.experiment, TRUTH, job.run)
     for name in job.methods:
         listen((job.label, METHODS[name].label, 0, 1))
         try:
             outcome = METHODS[name].learn(problem, partial(_tell, listen, job.label, METHODS[name].label))
-            results.save(_record(job, problem, name, outcome, edges))
+            results.save(_record(job, problem, name, outcome, truth))
         except Exception:  # one failure must not end hours of work; the command tells of it and fails at the end
             yield Done(job, name, traceback.format_exc())
         else:
@@ -131,12 +131,14 @@ def _truth(problem: Problem) -> Outcome:
     return Outcome(truth, loss, loss, 0.0, 0.0, 0.0, np.zeros(1), np.array([loss]), "")
 
 
-def _record(job: Job, problem: Problem, name: str, outcome: Outcome, edges: Float | None) -> Run:
+def _record(job: Job, problem: Problem, name: str, outcome: Outcome, truth: Run | None) -> Run:
+    """What a method left behind; `truth` is None for the truth itself."""
     case, validation = problem.case, problem.validation
     points = validation.inputs[:MOST_POINTS]
     if case.n_inputs == 1:
         points = np.sort(points, axis=0)
-    histogram, edges = _distribution(job, case, None if name == TRUTH else outcome.functions, edges, problem.quick)
+    functions, edges = (None, None) if truth is None else (outcome.functions, truth.edges)
+    histogram, edges = _distribution(job, case, functions, edges, problem.quick)
     return Run(
         experiment=job.experiment,
         method=name,
@@ -145,8 +147,8 @@ def _record(job: Job, problem: Problem, name: str, outcome: Outcome, edges: Floa
         n_train=len(problem.train),
         n_validation=len(validation),
         loss=outcome.loss,
-        truth_loss=outcome.loss if name == TRUTH else _truth(problem).loss,
-        expected_loss=case.expected(validation),
+        truth_loss=outcome.loss if truth is None else truth.loss,
+        expected_loss=case.expected(validation) if truth is None else truth.expected_loss,
         lowest_loss=outcome.lowest_loss,
         seconds=outcome.seconds,
         seconds_to_best=outcome.seconds_to_best,

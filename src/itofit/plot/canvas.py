@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,11 +44,11 @@ def missing_matplotlib() -> Iterator[None]:
 
 
 @contextmanager
-def style() -> Iterator[None]:
+def style(rc: Mapping[str, Any] = RC) -> Iterator[None]:
     """Matplotlib's own defaults and ours within, the user's settings again after: for pictures in files."""
     with missing_matplotlib():
         from matplotlib import style  # noqa: PLC0415
-    with style.context(["default", RC]):
+    with style.context(["default", dict(rc)]):
         yield
 
 

@@ -163,15 +163,20 @@ def _normal_equations(ones: Float, duration: Float, moves: Float, precision: Flo
 
 def amplitude_ridges(ridges: Float, basis: Basis) -> Float:
     """The ridge of every amplitude, output by output, its intercept first: shape (d (R + 1),)."""
-    place = np.cumsum(np.diff(basis.group, prepend=basis.group[:1]) != 0)  # groups ascend
+    place = _places(basis)
     P = np.zeros((len(ridges), len(place) + 1))
     P[:, 1:] = ridges[:, place] * basis.penalty
     return P.ravel()
 
 
+def _places(basis: Basis) -> Int:
+    """The place of each feature's group among all groups, which ascend: shape (R,)."""
+    return np.cumsum(np.diff(basis.group, prepend=basis.group[:1]) != 0)
+
+
 def ridge_groups(basis: Basis, d: int) -> Int:
     """Which amplitudes have a ridge in common, output by output; −1 for intercepts: shape (d (R + 1),)."""
-    place = np.unique(basis.group, return_inverse=True)[1]
+    place = _places(basis)
     of_output = np.arange(d)[:, None] * (place.max(initial=-1) + 1) + place
     return np.asarray(np.concatenate([np.full((d, 1), -1), of_output], axis=1).ravel())
 
@@ -190,10 +195,9 @@ def best_ridges(
 
     The first of the R + 1 amplitudes of an output is its intercept, without a ridge.
     """
-    names, place = np.unique(basis.group, return_inverse=True)
-    G, R = len(names), len(basis.penalty)
-    everywhere = (np.arange(d)[:, None] * G + place).ravel()  # output and group of each amplitude with a ridge
-    penalised = np.tile(np.arange(R + 1) > 0, d)
+    groups, G = ridge_groups(basis, d), len(np.unique(basis.group))
+    penalised = groups >= 0
+    everywhere = groups[penalised]  # output and group of each amplitude with a ridge
     penalty = np.tile(basis.penalty, d)
     if ridges is None:
         ridges = np.repeat(first_ridges(basis)[None], d, axis=0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import _GeneratorContextManager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import numpy as np
 from itofit._checks import Float
 from itofit.experiments.catalogue import Case
 from itofit.experiments.results import TRUTH, Run
+from itofit.plot import canvas
 from itofit.storage import write_whole
 
 if TYPE_CHECKING:
@@ -40,15 +41,9 @@ LOOKS = {
 OTHER_LOOK = ("#000000", "h", "-")
 
 
-@contextmanager
-def style() -> Iterator[None]:
+def style() -> _GeneratorContextManager[None]:
     """Matplotlib's own defaults and ours within, the user's settings again after."""
-    try:
-        from matplotlib import style  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError('drawing needs matplotlib: pip install "itofit[plot]"') from error
-    with style.context(["default", RC | {"svg.hashsalt": "itofit"}]):
-        yield
+    return canvas.style(RC | {"svg.hashsalt": "itofit"})
 
 
 @style()
