@@ -8,6 +8,7 @@
 5. *Covariance*: the likelihood with each link, full and diagonal. What predicts the other folds best is kept.
 6. Where the covariance depends on the place: 2 again with Σ⁻¹ as weights, 3, and 5 for the link that was kept.
 7. Where frequencies were searched on a subset: amplitudes of drift and covariance from all transitions.
+8. On demand, what the length of the observed steps made of them is undone (`itofit.refine.step`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from itofit._progress import Progress
 from itofit.arff import ARFF
 from itofit.cells import Cells, Plan
 from itofit.covariance import Structure, entries, outer_entries, reference_factor, symmetric, to_matrices
-from itofit.evidence import LEAST_NOISE, OFF, Basis, with_intercept
+from itofit.evidence import LEAST_NOISE, Basis, with_intercept
 from itofit.fourier import FourierSeries
 from itofit.links import Link, Shape
 from itofit.normal_equations import (
@@ -34,9 +35,8 @@ from itofit.normal_equations import (
     NormalEquations,
     cheaper_form,
 )
-from itofit.records import AutomaticSettings, Candidate
+from itofit.records import AutomaticSettings, Candidate, StepCorrection
 from itofit.refine import (
-    CovarianceFit,
     Drift,
     Products,
     fit_covariance,
@@ -45,7 +45,8 @@ from itofit.refine import (
     resolved_drift,
     weighted_drift,
 )
-from itofit.refine.covariance import NO_FEATURES
+from itofit.refine.noise import Sigma, features_at
+from itofit.refine.step import lengths_chosen, undo_step
 from itofit.regression import Scaling
 from itofit.search import Found, SearchHistory, Targets, groups_for, search
 from itofit.spread import spread_series
@@ -73,6 +74,8 @@ FOLDS_TO_FIT = 2
 """Of the five folds: on them the candidates are fitted, and on the others compared."""
 ENTRIES_TO_CHOOSE = 16_000
 """Cells that candidates are fitted to, at most, times the number of entries of Σ."""
+ROWS_TO_ASK = 4_000
+"""Transitions that are asked whether they chose the lengths of their steps."""
 MOST_ENTRIES = 10
 """Entries of Σ among which frequencies are searched; beyond, those on the diagonal alone."""
 
@@ -94,6 +97,16 @@ class Automatic(NamedTuple):
     covariance_settings: AutomaticSettings
     candidates: tuple[Candidate, ...]
     searched_on: str
+    corrected: CorrectedSeries | None
+
+
+class CorrectedSeries(NamedTuple):
+    """The same for steps of no length."""
+
+    drift: FourierSeries
+    drift_spread: FourierSeries
+    covariance: FourierSeries
+    record: StepCorrection
 
 
 def learn_automatically(
@@ -106,6 +119,7 @@ def learn_automatically(
     links: tuple[Link, ...],
     cross_fit: bool,
     weighted: bool,
+    correct_step: bool,
     bar: Progress,
 ) -> Automatic:
     """Learn drift and covariance; `structure` None: whichever predicts held-out folds better."""
@@ -121,12 +135,13 @@ def learn_automatically(
     sigma = learned.choose(f, structure)
     if weighted and (not sigma.constant or sigma.fit.shape.structure == "diagonal"):
         bar.show("drift", "weighted by the inverse covariance")
-        precision = sigma.precision(_features(sigma.basis, cells.u))
+        precision = sigma.precision(features_at(sigma.basis, cells.u))
         f = weighted_drift(X, f_found.basis, cells.duration, moves, precision, cells.fold, drift.ridge)
         sigma = learned.again(f, sigma)
     if plan.drawn:
         with one_blas_thread:
             f, sigma = _finished_on_all(data, plan, f_found.basis, f, sigma, bar)
+    corrected = _corrected(data, cells, plan, scaling, f, f_found.basis, sigma, bar) if correct_step else None
     return Automatic(
         drift_series=f_found.basis.series(f.intercept, f.c, scaling.shift, scaling.scale),
         covariance_series=sigma.series(scaling),
@@ -152,6 +167,7 @@ def learn_automatically(
         ),
         candidates=learned.candidates,
         searched_on=plan.how,
+        corrected=corrected,
     )
 
 
@@ -239,70 +255,17 @@ def check_noise(mean: Float) -> None:
             raise InputError(f"increments column {column} follows the drift exactly: it carries no noise to learn")
 
 
-class _Sigma(NamedTuple):
-    """A learned covariance L C Lᵀ."""
-
-    basis: Basis | None  # None: it is constant
-    L: Float
-    fit: CovarianceFit
-    simplest: CovarianceFit | None = None  # with the same features and the first of the links
-
-    @property
-    def constant(self) -> bool:
-        """Whether it is the same everywhere."""
-        return self.basis is None
-
-    def without_what_is_off(self) -> _Sigma:
-        """The same without features if all are switched off."""
-        if self.basis is None or (self.fit.ridges < OFF).any():
-            return self
-        root = self.fit.root[:, :, :1]
-        constant = self.fit._replace(B=self.fit.B[:1], ridges=self.fit.ridges[:, :0], root=root)
-        return _Sigma(None, self.L, constant)
-
-    def at(self, u: Float) -> Float:
-        """Σ at scaled points, shape (n, d, d)."""
-        return np.asarray(self.L @ self.fit.at(_features(self.basis, u)) @ self.L.T)
-
-    def precision(self, X: Float) -> Float:
-        """Σ⁻¹ for features X (n, R); one for all if it is constant."""
-        C = self.fit.at(X[:1] if self.constant else X)
-        if self.fit.shape.separate:
-            unit, own = np.diagonal(self.L), np.diagonal(C, axis1=1, axis2=2)
-            return to_matrices(1 / (unit**2 * own), "diagonal", len(unit))
-        back = np.linalg.inv(self.L)
-        return symmetric(back.T @ np.linalg.inv(C) @ back)
-
-    def features(self, scaling: Scaling) -> Basis:
-        """Its basis; if it is constant, one with a frequency of zero and no features."""
-        return self.basis or NO_FEATURES._replace(omega=np.zeros((1, len(scaling.shift))), transform=np.zeros((2, 0)))
-
-    def series(self, scaling: Scaling) -> FourierSeries:
-        """H as Fourier series; for the identity link, the entries of Σ."""
-        fit = self.fit
-        basis, B = self.features(scaling), fit.B
-        if fit.link == "identity":
-            rows, cols = entries(fit.shape.structure, fit.shape.d)
-            B = (self.L @ to_matrices(B, fit.shape.structure, fit.shape.d) @ self.L.T)[:, rows, cols]
-        return basis.series(B[0], B[1:], scaling.shift, scaling.scale)
-
-
 def _in_use(found: Found) -> Basis | None:
     """The features of which the data determine something."""
     groups = found.groups_in_use
     return found.basis.of_groups(groups) if len(groups) else None
 
 
-def _features(basis: Basis | None, u: Float) -> Float:
-    """X at scaled points, shape (n, R); without a basis there are none."""
-    return np.empty((len(u), 0)) if basis is None else basis.at(u)
-
-
 class _Tried(NamedTuple):
     """A candidate and what it loses on each of the held-out cells."""
 
     name: str  # of its frequencies
-    sigma: _Sigma
+    sigma: Sigma
     losses: Float
 
     def gain_of(self, other: _Tried) -> float:
@@ -317,7 +280,7 @@ def _first_as_good_as_any(tried: list[_Tried]) -> _Tried:
     return next(candidate for candidate in tried if candidate is best or candidate.gain_of(best) <= 0)
 
 
-def _correlated(cells: Cells, sigma: _Sigma, X: Float) -> bool:
+def _correlated(cells: Cells, sigma: Sigma, X: Float) -> bool:
     """Whether residuals in units of a diagonal covariance are correlated, everywhere or as a feature varies."""
     rows, cols = entries("full", len(sigma.L))
     off = rows > cols
@@ -380,7 +343,7 @@ class _Covariance:
         S = inverse @ to_matrices(cells.sums, "full", self.d) @ inverse.T
         return L, S[:, rows, cols]
 
-    def choose(self, f: Drift, structure: Structure | None) -> _Sigma:
+    def choose(self, f: Drift, structure: Structure | None) -> Sigma:
         """Search frequencies, fit all candidates, keep what predicts held-out folds best."""
         cells, mean = self.residual_products(f)
         first: Structure = structure or "full"
@@ -389,7 +352,7 @@ class _Covariance:
         bases: dict[str, Basis | None] = {"start": _in_use(self.found.start)}  # type: ignore[arg-type]
         if self.found.history.best_iteration > 0:  # type: ignore[union-attr]
             bases["search"] = _in_use(self.found)
-        features = {name: _features(basis, cells.u) for name, basis in bases.items()}
+        features = {name: features_at(basis, cells.u) for name, basis in bases.items()}
         candidates = np.flatnonzero(cells.fold < FOLDS_TO_FIT)
         rest = np.flatnonzero(cells.fold >= FOLDS_TO_FIT)
         tried: list[_Tried] = []
@@ -404,7 +367,7 @@ class _Covariance:
                     fit = fit_covariance(products.at(fitted), basis, link, Shape(which, self.d), self.arff.ridge)
                     count = cells.count[rest]
                     losses = held_out_losses(fit, products.at(rest)) + count * np.log(np.diagonal(L)).sum()
-                    tried.append(_Tried(name, _Sigma(basis, L, fit), losses))
+                    tried.append(_Tried(name, Sigma(basis, L, fit), losses))
                     self.candidates += (Candidate(which, name, link, float(losses.sum() / count.sum())),)
 
         compare(structure or "diagonal", list(bases)[-1:], self.links)
@@ -430,15 +393,15 @@ class _Covariance:
             return best  # good enough for weights; what is kept is fitted to the residuals of the weighted drift
         return self._fitted(cells, mean, best)
 
-    def again(self, f: Drift, sigma: _Sigma) -> _Sigma:
+    def again(self, f: Drift, sigma: Sigma) -> Sigma:
         """The same link and structure for the residuals of another drift."""
         return self._fitted(*self.residual_products(f), sigma)
 
-    def _fitted(self, cells: Cells, mean: Float, sigma: _Sigma) -> _Sigma:
+    def _fitted(self, cells: Cells, mean: Float, sigma: Sigma) -> Sigma:
         """A covariance fitted again, to all cells."""
         self.bar.show("covariance", f"{sigma.fit.shape.structure}, {sigma.fit.link} link, all cells")
         L, S = self.in_units(cells, mean, sigma.fit.shape.structure)
-        products = Products.of(_features(sigma.basis, cells.u), S, cells.count, cells.fold)
+        products = Products.of(features_at(sigma.basis, cells.u), S, cells.count, cells.fold)
         fit = fit_covariance(products, sigma.basis, sigma.fit.link, sigma.fit.shape, self.arff.ridge, start=sigma.fit)
         if fit.shape.separate and sigma.basis is not None and fit.link != self.links[0]:
             # with more data the simplest link may be as good after all
@@ -446,7 +409,7 @@ class _Covariance:
                 products, sigma.basis, self.links[0], sigma.fit.shape, self.arff.ridge, start=sigma.simplest
             )
             fit = min(fit, simple, key=lambda fit: fit.cv_nll)
-        return _Sigma(sigma.basis, L, fit)
+        return Sigma(sigma.basis, L, fit)
 
     def _targets(self, cells: Cells, S: Float, structure: Structure) -> Targets:
         """Mean products of the cells, weighted by their numbers of transitions."""
@@ -478,8 +441,8 @@ class _Covariance:
 
 
 def _finished_on_all(
-    data: Data, plan: Plan, basis: Basis, f: Drift, sigma: _Sigma, bar: Progress
-) -> tuple[Drift, _Sigma]:
+    data: Data, plan: Plan, basis: Basis, f: Drift, sigma: Sigma, bar: Progress
+) -> tuple[Drift, Sigma]:
     """Amplitudes of drift and covariance from all transitions, in one pass and two."""
     kept: list[tuple[Float, Float]] = []  # features, from one pass to the next, as far as they fit
     n_columns = len(basis.penalty) + (0 if sigma.basis is None else len(sigma.basis.penalty))
@@ -495,7 +458,7 @@ def _finished_on_all(
                 features = kept[place]
             else:
                 u = plan.scaled(part.inputs)
-                features = basis.at(u), _features(sigma.basis, u)
+                features = basis.at(u), features_at(sigma.basis, u)
             if len(kept) == place < most_kept:
                 kept.append(features)
             yield part, *features
@@ -512,6 +475,28 @@ def _finished_on_all(
             yield own, outer_entries(residual @ inverse.T / np.sqrt(block.h)[:, None], structure)
 
     return f, sigma._replace(fit=rescored(products, sigma.basis, sigma.fit))
+
+
+# Steps
+
+
+def _corrected(
+    data: Data, cells: Cells, plan: Plan, scaling: Scaling, f: Drift, basis: Basis, sigma: Sigma, bar: Progress
+) -> CorrectedSeries:
+    """Drift and covariance of which the observed steps are what was learned."""
+    bar.show("drift and covariance", "correcting for the length of steps")
+    few = next(iter(data.blocks()))
+    few = few[np.linspace(0, len(few) - 1, min(len(few), ROWS_TO_ASK)).astype(int)]
+    u = plan.scaled(few.inputs)
+    chosen = lengths_chosen(u, few.h, few.increments, f.intercept + basis.at(u) @ f.c, symmetric(sigma.at(u)))
+    x, underdamped = scaling.shift + scaling.scale * cells.u, data.kind == "underdamped"
+    found = undo_step(x, cells.step, cells.duration, f, basis, sigma, scaling, underdamped=underdamped, chosen=chosen)
+    return CorrectedSeries(
+        drift=basis.series(found.drift.intercept, found.drift.c, scaling.shift, scaling.scale),
+        drift_spread=spread_series(basis, found.drift.root, scaling.shift, scaling.scale),
+        covariance=found.sigma.series(scaling),
+        record=found.record,
+    )
 
 
 def _shown(bar: Progress, label: str) -> Callable[[int, float], None]:

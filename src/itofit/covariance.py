@@ -21,6 +21,8 @@ FLOOR = 1e-3
 
 LEAST_RATIO = 1e-5
 """Of the eigenvalues of a full Σ at one place, in units of the mean covariance: less would be lost in rounding."""
+LEAST_EIGENVALUE = 1e-13
+"""Of correlations that are to have a Cholesky factor."""
 LEAST_FLOOR = 1e-6
 """A smaller floor would be lost in the rounding of a nearly singular noise."""
 
@@ -118,6 +120,19 @@ def positive_definite(
     root = factor @ (vectors * np.sqrt(kept)[:, None, :])
     sigma[changed] = np.outer(unit, unit) * (root @ root.swapaxes(1, 2))
     return sigma, changed
+
+
+def factors(sigma: Float) -> Float:
+    """Cholesky factors of covariances (n, d, d), also where units differ or rounding has left them hardly definite."""
+    unit = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2))[:, :, None]
+    correlation = symmetric(sigma / (unit * unit.swapaxes(1, 2)))
+    try:
+        return np.asarray(unit * np.linalg.cholesky(correlation))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(correlation)
+        kept = np.maximum(values, LEAST_EIGENVALUE)
+        raised = symmetric((vectors * kept[:, None, :]) @ vectors.swapaxes(1, 2))
+        return np.asarray(unit * np.linalg.cholesky(raised))
 
 
 def square_root(sigma: Float, factor: Factor) -> Float:

@@ -61,6 +61,7 @@ def fit(
     weight_drift: bool | None = None,
     cross_fit: bool | None = None,
     ensemble: int | None = None,
+    correct_step: bool = False,
     rng: RNG = None,
     progress: bool | None = None,
 ) -> LearnedSDE:
@@ -98,6 +99,10 @@ def fit(
     ensemble : int, optional
         Learn so many times, with other random frequencies each time. The result is that of the first; the others say
         what the choice of frequencies adds to its error bars. Needs `refine`.
+    correct_step : bool
+        Undo what the length h of the observed steps makes of drift and covariance (docs/finite-step.md), as far as
+        the data determine it: for processes in continuous time. Left out, drift and covariance are those of one
+        observed step, which stay in ``sde.one_step``. Needs `refine`, and inputs that follow from the state that moves.
     rng : int, Generator or None
         The same seed and data give the same result.
     progress : bool, optional
@@ -112,8 +117,9 @@ def fit(
     ConvergenceWarning
         If a training ended at its maximal number of iterations.
     DataWarning
-        If the data carry no noise; with ``refine=False`` also if some time steps are so short that their noise drowns
-        the drift, if no dependence of the drift on the inputs was found, or if much of Σ needed its floor.
+        If the data carry no noise; if ``correct_step=True`` but the paths chose the lengths of their steps, so that Σ
+        was not corrected. With ``refine=False`` also if some time steps are so short that their noise drowns the
+        drift, if no dependence of the drift on the inputs was found, or if much of Σ needed its floor.
 
     Examples
     --------
@@ -125,11 +131,16 @@ def fit(
     >>> abs(sde.covariance([0.0]).item() - 0.25) < 0.02
     True
     """
-    _check_options(structure, link, drift, covariance, floor, refine, weight_drift, cross_fit)
+    _check_options(structure, link, drift, covariance, floor, refine, weight_drift, cross_fit, correct_step)
     if ensemble is not None and not refine:
         raise InputError("ensemble needs refine=True: what Algorithm 2 learns carries no error bars")
     n_members = 1 if ensemble is None else count("ensemble", ensemble, least=2)
     _check_form(data)
+    if correct_step and data.kind == "general":
+        raise InputError(
+            "correct_step=True needs inputs that follow from the state that moves; these transitions are of kind "
+            "'general': build them with from_pairs, from_trajectories or from_underdamped"
+        )
     random, seed = generator(rng)
     drift, covariance = drift or ARFF(), covariance or ARFF()
     with Progress(progress) as bar:
@@ -155,7 +166,19 @@ def fit(
         }
         if refine:
             sde = _automatic(
-                random, data, found, structure, link, drift, covariance, floor, weight_drift, cross_fit, bar, known
+                random,
+                data,
+                found,
+                structure,
+                link,
+                drift,
+                covariance,
+                floor,
+                weight_drift,
+                cross_fit,
+                correct_step,
+                bar,
+                known,
             )
         else:
             chosen: Structure = "full" if structure == "auto" else structure
@@ -169,6 +192,13 @@ def fit(
         if not refine or arff.max_iterations is not None:  # else the limit was not the user's
             warn_if_unsettled(history, name)
     _warn_of_failures(sde, found)
+    if sde.step_correction is not None and sde.step_correction.lengths_chosen:
+        warnings.warn(
+            "Increments do not grow with the length of the step at one place, as if the paths had chosen when to be "
+            "seen (after every tenth event, say): the covariance was left as it is for one step",
+            DataWarning,
+            stacklevel=2,
+        )
     if n_members == 1:
         return sde
 
@@ -182,6 +212,7 @@ def fit(
             floor=floor,
             weight_drift=weight_drift,
             cross_fit=cross_fit,
+            correct_step=correct_step,
             rng=own_seed,
             progress=False,
         )
@@ -200,6 +231,7 @@ def _check_options(
     refine: bool,
     weight_drift: bool | None,
     cross_fit: bool | None,
+    correct_step: bool,
 ) -> None:
     """Raise if an option is not what it may be, or does not go with another."""
     one_of("structure", structure, ("auto", *get_args(Structure)))
@@ -207,6 +239,7 @@ def _check_options(
     if floor is not None and fraction("floor", floor) < LEAST_FLOOR:
         raise InputError(f"floor must be at least {LEAST_FLOOR:g}, or rounding would undo it, got {floor!r}")
     flag("refine", refine)
+    flag("correct_step", correct_step)
     for name, value in (("weight_drift", weight_drift), ("cross_fit", cross_fit)):
         if value is not None:
             flag(name, value)
@@ -215,6 +248,8 @@ def _check_options(
             raise InputError(f"{name} must be an itofit.ARFF or None, got {type(arff).__name__}")
     if not refine and link not in ("auto", "identity"):
         raise InputError(f"refine=False learns the entries of Σ themselves: link must be 'identity', got {link!r}")
+    if not refine and correct_step:
+        raise InputError("correct_step=True needs refine=True: Algorithm 2 learns the mean and covariance of one step")
     if not refine and cross_fit:
         raise InputError("cross_fit=True needs refine=True: Algorithm 2 takes the residuals of its own training data")
 
@@ -242,6 +277,7 @@ def _automatic(
     floor: float | None,
     weight_drift: bool | None,
     cross_fit: bool | None,
+    correct_step: bool,
     bar: Progress,
     known: dict[str, Any],
 ) -> LearnedSDE:
@@ -256,10 +292,11 @@ def _automatic(
         covariance=covariance,
         weighted=weight_drift is not False,
         cross_fit=cross_fit is not False,
+        correct_step=correct_step,
         bar=bar,
     )
     limits = learned.limits if floor is None else np.maximum([[floor], [floor]], learned.limits * [[0.0], [1.0]])
-    return LearnedSDE(
+    sde = LearnedSDE(
         drift_series=learned.drift_series,
         covariance_series=learned.covariance_series,
         drift_spread=learned.drift_spread,
@@ -275,6 +312,16 @@ def _automatic(
         candidates=learned.candidates,
         searched_on=learned.searched_on,
         **known,
+    )
+    if learned.corrected is None:
+        return sde
+    return replace(
+        sde,
+        drift_series=learned.corrected.drift,
+        drift_spread=learned.corrected.drift_spread,
+        covariance_series=learned.corrected.covariance,
+        step_correction=learned.corrected.record,
+        one_step=sde,
     )
 
 

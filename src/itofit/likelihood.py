@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from itofit._checks import Float
+from itofit.covariance import factors
 
 
 def gaussian_nll(increments: Float, h: Float, drift: Float, covariance: Float) -> Float:
@@ -30,7 +31,7 @@ def gaussian_nll(increments: Float, h: Float, drift: Float, covariance: Float) -
     """
     d = increments.shape[1]
     s = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-    L = np.linalg.cholesky(covariance / (s[:, :, None] * s[:, None, :]))
+    L = factors(covariance) / s[:, :, None]
     residual = (increments - h[:, None] * drift) / s
     white = np.linalg.solve(L, residual[:, :, None])[:, :, 0]
     log_det = np.log(s * np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from itofit._checks import Float, InputError, Int, count, one_of, positive
 from itofit.arff import History, Pairing, Settings, Stop
 from itofit.evidence import OFF
+from itofit.finite_step import trusted
 from itofit.normal_equations import Form
 from itofit.search import SearchHistory, SearchStop
 from itofit.transitions import plural, shown_range
@@ -70,6 +71,53 @@ class AutomaticSettings:
         return " and ".join(parts + (["all inputs together"] if n_inputs in groups else []))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StepCorrection:
+    """How far drift and covariance were corrected for the length of the observed steps.
+
+    Parameters
+    ----------
+    h : float
+        Mean length of the steps, weighted by their length.
+    signal : array of shape (d,)
+        Mean square of the drift's correction over the data, without its noise.
+    drift_change, covariance_change : float
+        Root mean square of what was corrected, relative to that of the drift and to Σ.
+    drift_trust, covariance_trust : float
+        Share of the correction that was made, in the mean over the data and the outputs.
+    distrusted : float
+        Share of the data at which less than half of the drift's was.
+    rounds : int
+        How often drift and covariance were corrected with the steps that they themselves make.
+    lengths_chosen : bool
+        Whether the paths chose the lengths of their steps, so that Σ was left as it was.
+    """
+
+    h: float
+    signal: Float
+    drift_change: float
+    covariance_change: float
+    drift_trust: float
+    covariance_trust: float
+    distrusted: float
+    rounds: int
+    lengths_chosen: bool
+
+    def trust(self, variance: Float) -> Float:
+        """The share of a correction of this variance (n, d) that is made."""
+        return trusted(self.signal, variance)
+
+    def __str__(self) -> str:
+        noise = f"Σ by {self.covariance_change:.2%} ({self.covariance_trust:.0%})"
+        if self.lengths_chosen:
+            noise = "Σ not, since the paths chose the lengths of their steps"
+        held = f"; held back at {self.distrusted:.1%} of the data" if self.distrusted >= 0.0005 else ""
+        return (
+            f"corrected for h = {self.h:.4g}: f by {self.drift_change:.2%} ({self.drift_trust:.0%} of what the length "
+            f"makes of it), {noise}{held}"
+        )
+
+
 class Candidate(NamedTuple):
     """A covariance that was tried, and its loss on folds that it was not fitted to."""
 
@@ -118,8 +166,10 @@ def candidates_text(candidates: tuple[Candidate, ...]) -> list[str]:
 
 # Files
 
-Record: TypeAlias = History | SearchHistory | Settings | AutomaticSettings | DataSummary
-_KINDS = {kind.__name__: kind for kind in (History, SearchHistory, Settings, AutomaticSettings, DataSummary)}
+Record: TypeAlias = History | SearchHistory | Settings | AutomaticSettings | DataSummary | StepCorrection
+_KINDS = {
+    kind.__name__: kind for kind in (History, SearchHistory, Settings, AutomaticSettings, DataSummary, StepCorrection)
+}
 _WORDS = {
     "pairing": get_args(Pairing),
     "normal_equations": get_args(Form),

@@ -34,11 +34,13 @@ from itofit.covariance import (
     Factor,
     Structure,
     entries,
+    factors,
     positive_definite,
     square_root,
     symmetric,
     to_matrices,
 )
+from itofit.finite_step import Function, Scheme, moments_of_step
 from itofit.fourier import FourierSeries
 from itofit.likelihood import gaussian_nll
 from itofit.links import Link, Shape, covariance_at, derivatives_of_covariance
@@ -46,6 +48,7 @@ from itofit.records import (
     AutomaticSettings,
     Candidate,
     DataSummary,
+    StepCorrection,
     candidates_text,
     dependence_text,
     pack,
@@ -53,7 +56,7 @@ from itofit.records import (
     unpack,
 )
 from itofit.search import SearchHistory
-from itofit.simulation import Outside, euler_maruyama
+from itofit.simulation import Outside, gaussian_paths
 from itofit.spread import standard_deviations, with_members
 from itofit.trajectories import frame_of
 from itofit.transitions import BlockedTransitions, Kind, Transitions, default_names, names_of, plural
@@ -102,6 +105,10 @@ class LearnedSDE:
         Functions whose squares add up to the variances of the drift and of the learned entries (`itofit.spread`).
     members : tuple of LearnedSDE
         Other fits to the same data, with frequencies of their own (`itofit.fit(..., ensemble=8)`).
+    step_correction : StepCorrection or None
+        How far what one observed step shows was corrected for its length (`itofit.fit(..., correct_step=True)`).
+    one_step : LearnedSDE or None
+        What was learned before that: the mean rate and covariance of one observed step.
     drift_in_noise_units : bool
         Whether `drift_series` is g in f = Σ^½ g, as the paper's additional drift step learns it.
     seed : int or None
@@ -134,6 +141,8 @@ class LearnedSDE:
     drift_spread: FourierSeries | None = None
     covariance_spread: FourierSeries | None = None
     members: tuple[LearnedSDE, ...] = ()
+    step_correction: StepCorrection | None = None
+    one_step: LearnedSDE | None = None
     drift_in_noise_units: bool = False
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
@@ -168,8 +177,8 @@ class LearnedSDE:
         x : array of shape (n, m)
         return_std : bool
             Return also the standard deviation of each value, shape (n, d): that of the posterior of the amplitudes,
-            given the frequencies and the noise, and in an ensemble what the choice of frequencies adds. It is of the
-            mean rate of one observed step.
+            given the frequencies and the noise, and in an ensemble what the choice of frequencies adds. Without
+            ``correct_step=True`` it is of the mean rate of one observed step.
 
         Examples
         --------
@@ -294,14 +303,112 @@ class LearnedSDE:
         one_of("factor", factor, get_args(Factor))
         return square_root(self.covariance(x), factor)
 
+    # Steps of some length
+
+    @property
+    def scheme(self) -> Scheme:
+        """The one that this model is meant for: "corrected" if it was corrected for the length of steps."""
+        return "euler" if self.step_correction is None else "corrected"
+
+    def step_moments(self, x: npt.ArrayLike, h: npt.ArrayLike, scheme: Scheme | None = None) -> tuple[Float, Float]:
+        """Mean and covariance of a step of length h from the points x of shape (n, m), both divided by h.
+
+        Parameters
+        ----------
+        x : array of shape (n, m)
+        h : float or array of shape (n,)
+        scheme : {"euler", "corrected"}, optional
+            "euler": f and Σ at x. "corrected": what becomes of them on the way (`itofit.finite_step`), to first order
+            in h and further. None: the model's own `scheme`.
+
+        Returns
+        -------
+        mean : array of shape (n, d)
+        covariance : array of shape (n, d, d)
+
+        Examples
+        --------
+        >>> import numpy as np, itofit
+        >>> rng = np.random.default_rng(0)
+        >>> x0 = rng.normal(size=5000)
+        >>> x1 = np.exp(-0.5) * x0 + rng.normal(size=5000)              # of dx = -x dt + σ dW, after 0.5
+        >>> sde = itofit.fit(itofit.Transitions.from_pairs(x0, x1, h=0.5), correct_step=True, rng=0)
+        >>> mean, covariance = sde.step_moments([1.0], h=0.5)
+        >>> f = sde.drift([1.0])                                        # -1; the mean rate is (exp(-0.5) - 1) / 0.5
+        >>> f.shape, bool(f < mean)
+        ((1, 1), True)
+        """
+        x = columns("x", x, n_columns=self.n_inputs)
+        steps = np.broadcast_to(float_array("h", h), len(x))
+        if not (np.isfinite(steps) & (steps > 0)).all():
+            raise InputError(f"h must be > 0, got {steps.min()}")
+        return self._moments(x, steps, self._checked_scheme(scheme))
+
+    def _moments(self, x: Float, h: Float, scheme: Scheme, limit: Function = np.asarray) -> tuple[Float, Float]:
+        """The same for what is right; `limit` says where the functions are taken for points on the way."""
+        if scheme == "euler":
+            return self.drift(x), self.covariance(x)
+        step = moments_of_step(
+            x,
+            h,
+            lambda at: self.drift(limit(at)),
+            lambda at: self.covariance(limit(at)),
+            underdamped=self.kind == "underdamped",
+        )
+        return step.mean, step.covariance
+
+    def _checked_scheme(self, scheme: Scheme | None) -> Scheme:
+        if scheme is None:
+            return self.scheme
+        one_of("scheme", scheme, get_args(Scheme))
+        if scheme == "corrected" and self.kind == "general":
+            raise InputError(
+                "scheme='corrected' needs inputs that follow from the state that moves; this model is of kind "
+                "'general': use 'euler'"
+            )
+        return scheme
+
+    def step_trust(self, x: npt.ArrayLike) -> Float:
+        """How much of the correction for the length of steps was made at the points x: shape (n, d), 0 to 1.
+
+        One where the data determine it, less where it would be noise: where data are few, or drift and noise change
+        within less than a step. What was made of it is ``sde.drift(x) - sde.one_step.drift(x)``.
+        """
+        if self.step_correction is None or self.one_step is None:
+            raise InputError("this model was not corrected for the length of steps: fit it with correct_step=True")
+        points = columns("x", x, n_columns=self.n_inputs)
+        spread = self._spread(self.one_step.drift_spread)
+        trust = np.empty((len(points), self.n_outputs))
+        for rows in _batches(len(points)):
+            at = points[rows]
+            step = moments_of_step(
+                at,
+                np.full(len(at), self.step_correction.h),
+                self.drift,
+                self.covariance,
+                underdamped=self.kind == "underdamped",
+            )
+            change = (step.average(spread) - spread(at)).reshape(len(at), self.n_outputs, -1)
+            trust[rows] = self.step_correction.trust((change**2).sum(axis=2))
+        return trust
+
     # How good it is
 
     @overload
-    def nll(self, data: Transitions | BlockedTransitions, pointwise: Literal[False] = False) -> float: ...
+    def nll(
+        self,
+        data: Transitions | BlockedTransitions,
+        pointwise: Literal[False] = False,
+        scheme: Scheme | None = None,
+    ) -> float: ...
     @overload
-    def nll(self, data: Transitions | BlockedTransitions, pointwise: Literal[True]) -> Float: ...
-    def nll(self, data: Transitions | BlockedTransitions, pointwise: bool = False) -> float | Float:
-        """Mean Euler-Maruyama negative log-likelihood of transitions: smaller is better.
+    def nll(
+        self, data: Transitions | BlockedTransitions, pointwise: Literal[True], scheme: Scheme | None = None
+    ) -> Float: ...
+    def nll(
+        self, data: Transitions | BlockedTransitions, pointwise: bool = False, scheme: Scheme | None = None
+    ) -> float | Float:
+        """Mean negative log-likelihood of transitions, as Gaussian steps: smaller is better.
 
         Parameters
         ----------
@@ -309,7 +416,12 @@ class LearnedSDE:
             Preferably held out of training.
         pointwise : bool
             Return the value of each transition, shape (n,), instead of the mean: for paired comparisons.
+        scheme : {"euler", "corrected"}, optional
+            The moments of a step: those of Euler and Maruyama, h f and h Σ, which is the loss of the paper; or those
+            of `step_moments`, with which models of data with different h can be compared. None: the model's own
+            `scheme`.
         """
+        scheme = self._checked_scheme(scheme)
         if not isinstance(data, Transitions | BlockedTransitions):
             raise InputError(f"nll needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
         if (data.n_inputs, data.n_outputs) != (self.n_inputs, self.n_outputs):
@@ -321,7 +433,7 @@ class LearnedSDE:
         for block in data.blocks():
             for rows in _batches(len(block)):
                 x = block.inputs[rows]
-                nll = gaussian_nll(block.increments[rows], block.h[rows], self.drift(x), self.covariance(x))
+                nll = gaussian_nll(block.increments[rows], block.h[rows], *self._moments(x, block.h[rows], scheme))
                 total, n = total + float(nll.sum()), n + len(nll)
                 if pointwise:
                     values.append(nll)
@@ -359,6 +471,8 @@ class LearnedSDE:
             f"  limits      Σ is {bounds} of its mean, which was needed at {self.floored_share:.2%} of the data",
             f"  seed        {'a generator was given' if self.seed is None else self.seed}",
         ]
+        if self.step_correction is not None:
+            lines.insert(-1, f"  step        {self.step_correction}")
         if given:
             lines.insert(1, f"  variables   {self._variables()}")
         return "\n".join(lines)
@@ -385,6 +499,7 @@ class LearnedSDE:
         dt: float,
         n_steps: int,
         *,
+        scheme: Scheme | None = None,
         outside: Outside = "nearest",
         rng: RNG = None,
         progress: bool | None = None,
@@ -397,6 +512,7 @@ class LearnedSDE:
         dt: float,
         n_steps: int,
         *,
+        scheme: Scheme | None = None,
         outside: Outside = "nearest",
         rng: RNG = None,
         progress: bool | None = None,
@@ -408,12 +524,13 @@ class LearnedSDE:
         dt: float,
         n_steps: int,
         *,
+        scheme: Scheme | None = None,
         outside: Outside = "nearest",
         rng: RNG = None,
         progress: bool | None = None,
         as_frame: bool = False,
     ) -> Any:
-        """Sample paths, by Euler-Maruyama steps (symplectic ones for underdamped systems).
+        """Sample paths, by Gaussian steps: those of Euler and Maruyama, or with the moments of finite steps.
 
         Parameters
         ----------
@@ -424,6 +541,10 @@ class LearnedSDE:
             Time step.
         n_steps : int
             Number of steps.
+        scheme : {"euler", "corrected"}, optional
+            "euler": steps of mean dt·f and covariance dt·Σ (symplectic ones for underdamped systems). "corrected": of
+            the moments that `step_moments` gives for dt, at about ten times the cost; a model that was corrected for
+            the length of the data's steps makes steps like theirs with dt = h. None: the model's own `scheme`.
         outside : {"nearest", "extrapolate", "stop"}
             What moves a path that has left the range of the data: drift and covariance of the nearest point of the
             data's box; those of the series where it is, which mean nothing there but are bounded; or nothing, it
@@ -458,23 +579,32 @@ class LearnedSDE:
                 "drift and diffusion in your own scheme"
             )
         dt, n_steps = positive("dt", dt), count("n_steps", n_steps)
+        scheme = self._checked_scheme(scheme)
         one_of("outside", outside, get_args(Outside))
         pandas = optional("pandas", "as_frame=True") if flag("as_frame", as_frame) else None
         if as_frame and (taken := [name for name in ("track", "time") if name in self.input_names]):
             raise InputError(f"as_frame=True needs the column {taken[0]!r}, but a variable is called so")
         random, _ = generator(rng)
+
+        def limit(at: Float) -> Float:
+            return at if outside == "extrapolate" else np.clip(at, self.box[0], self.box[1])
+
+        def rates(at: Float) -> tuple[Float, Float]:
+            mean, covariance = self._moments(at, np.full(len(at), dt), scheme, limit)
+            return mean, factors(covariance)
+
         with Progress(progress) as bar:
-            paths, share_outside = euler_maruyama(
+            paths, share_outside = gaussian_paths(
                 random,
                 self._starts(x0),
                 dt,
                 n_steps,
-                drift=self.drift,
-                diffusion=self.diffusion,
+                rates=rates,
                 underdamped=self.kind == "underdamped",
                 box=self.box,
                 outside=outside,
                 progress=bar,
+                mean_velocity=scheme == "corrected",
             )
         if share_outside and outside != "stop":
             share = f"{share_outside:.2%}" if share_outside >= 1e-4 else "Less than 0.01%"
@@ -518,17 +648,17 @@ def _packed(sde: LearnedSDE) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any
     for name in _RECORDS:
         found, metadata[name] = pack(getattr(sde, name))
         arrays |= {f"{name}.{field}": array for field, array in found.items()}
-    metadata["members"] = []
-    for place, member in enumerate(sde.members):
-        found, own = _packed(member)
-        arrays |= {f"{_member(place)}{name}": array for name, array in found.items()}
-        metadata["members"].append(own)
+    if sde.step_correction is not None:
+        found, metadata["step_correction"] = pack(sde.step_correction)
+        arrays |= {f"step_correction.{field}": array for field, array in found.items()}
+    others = {f"members.{place}": member for place, member in enumerate(sde.members)}
+    if sde.one_step is not None:
+        others["one_step"] = sde.one_step
+    metadata["others"] = {}
+    for name, other in others.items():
+        found, metadata["others"][name] = _packed(other)
+        arrays |= {f"{name}.{field}": array for field, array in found.items()}
     return arrays, metadata
-
-
-def _member(place: int) -> str:
-    """What the names of a member's arrays begin with."""
-    return f"members.{place}."
 
 
 _FUNCTIONS, _SPREADS = ("drift_series", "covariance_series"), ("drift_spread", "covariance_spread")
@@ -577,9 +707,11 @@ def _unpacked(arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, Any]) -> 
             parts[name] = FourierSeries(**{field: arrays[f"{name}.{field}"] for field in _SERIES})
     for name in _RECORDS:
         parts[name] = unpack(_named(arrays, f"{name}."), metadata[name])
-    parts["members"] = tuple(
-        _unpacked(_named(arrays, _member(place)), own) for place, own in enumerate(metadata.get("members", []))
-    )
+    if "step_correction" in metadata:
+        parts["step_correction"] = unpack(_named(arrays, "step_correction."), metadata["step_correction"])
+    others = {name: _unpacked(_named(arrays, f"{name}."), own) for name, own in metadata["others"].items()}
+    parts["one_step"] = others.pop("one_step", None)
+    parts["members"] = tuple(others[f"members.{place}"] for place in range(len(others)))
     sde = LearnedSDE(**parts)
     _check_consistent(sde)
     return sde
@@ -611,8 +743,7 @@ def _check_consistent(sde: LearnedSDE) -> None:
         series = getattr(sde, name)
         if series is not None:
             _check_series(name, series, m, p, several=name in _SPREADS)
-    if any((member.n_inputs, member.n_outputs) != (m, d) for member in sde.members):
-        raise InputError("members of an ensemble must have the inputs and outputs of the model")
+    _check_models_within(sde)
     for settings, history in (
         (sde.drift_settings, sde.drift_history),
         (sde.covariance_settings, sde.covariance_history),
@@ -626,6 +757,19 @@ def _check_consistent(sde: LearnedSDE) -> None:
         if isinstance(settings, AutomaticSettings) and len(settings.ridges) != p:
             raise InputError(f"there are ridges of {len(settings.ridges)} outputs, expected {p}")
     _check_origin(sde)
+
+
+def _check_models_within(sde: LearnedSDE) -> None:
+    """The same for the members of an ensemble and for what was learned of one step."""
+    others = (*sde.members, *([] if sde.one_step is None else [sde.one_step]))
+    if any((other.n_inputs, other.n_outputs) != (sde.n_inputs, sde.n_outputs) for other in others):
+        raise InputError("the models in a model must have its inputs and outputs")
+    if (sde.step_correction is None) != (sde.one_step is None):
+        raise InputError("step_correction and one_step belong together")
+    if sde.step_correction is not None:
+        if not isinstance(sde.step_correction, StepCorrection) or sde.kind == "general":
+            raise InputError("step_correction is not what a training leaves")
+        storage.check_array("step_correction.signal", sde.step_correction.signal, (sde.n_outputs,))
 
 
 def _check_series(name: str, series: FourierSeries, m: int, p: int, *, several: bool) -> None:

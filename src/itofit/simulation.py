@@ -11,22 +11,24 @@ from itofit._checks import Float
 from itofit._progress import Progress
 
 Outside = Literal["nearest", "extrapolate", "stop"]
+Rates = Callable[[Float], tuple[Float, Float]]
+"""Mean and a root of the covariance of a step, both per time: arrays of shape (n, s) to (n, d) and (n, d, d)."""
 
 
-def euler_maruyama(
+def gaussian_paths(
     rng: np.random.Generator,
     state: Float,
     dt: float,
     n_steps: int,
     *,
-    drift: Callable[[Float], Float],
-    diffusion: Callable[[Float], Float],
+    rates: Rates,
     underdamped: bool,
     box: Float,
     outside: Outside,
     progress: Progress,
+    mean_velocity: bool = False,
 ) -> tuple[Float, float]:
-    """Paths by Euler-Maruyama steps, and the share of steps that were made outside a box.
+    """Paths whose steps are Gaussian, and the share of steps that were made outside a box.
 
     Parameters
     ----------
@@ -36,15 +38,17 @@ def euler_maruyama(
         Where the paths start: s = d, or for an underdamped system s = 2d, positions before velocities.
     dt, n_steps
         Time step and number of steps.
-    drift, diffusion : callables
-        f and σ: arrays of shape (n_paths, s) to (n_paths, d) and (n_paths, d, d).
+    rates : callable
+        Mean and root of the covariance of a step from inputs of shape (n_paths, s), per time.
     underdamped : bool
-        Positions move first, with the old velocity; then f and σ, at the new position, move the velocity.
+        Positions move first, with the old velocity; then the velocity, by the rates at the new position.
     box : array of shape (2, s)
-        Range in which f and σ are known.
+        Range in which the rates are known.
     outside : {"nearest", "extrapolate", "stop"}
-        Beyond it, take f and σ at the nearest point of the box, or where the path is, or let it stay where it left.
+        Beyond it, take the rates at the nearest point of the box, or where the path is, or let it stay where it left.
     progress : Progress
+    mean_velocity : bool
+        Positions of an underdamped system end up moved by the mean of the old and the new velocity.
 
     Returns
     -------
@@ -67,8 +71,38 @@ def euler_maruyama(
         n_outside += int(left.sum())
         if outside == "stop":
             moving &= ~left
-        at = state if outside == "extrapolate" else nearest
-        state[:, -d:] += np.where(moving, dt * drift(at) + (diffusion(at) @ noise)[:, :, 0], 0.0)
+        mean, root = rates(state if outside == "extrapolate" else nearest)
+        move = np.where(moving, dt * mean + (root @ noise)[:, :, 0], 0.0)
+        state[:, -d:] += move
+        if underdamped and mean_velocity:
+            state[:, :d] += 0.5 * dt * move
         paths[:, i + 1] = state
         progress.show("simulating", f"step {i + 1} of {n_steps}")
     return paths, n_outside / (n_paths * n_steps)
+
+
+def euler_maruyama(
+    rng: np.random.Generator,
+    state: Float,
+    dt: float,
+    n_steps: int,
+    *,
+    drift: Callable[[Float], Float],
+    diffusion: Callable[[Float], Float],
+    underdamped: bool,
+    box: Float,
+    outside: Outside,
+    progress: Progress,
+) -> tuple[Float, float]:
+    """`gaussian_paths` whose rates are f and σ where a step starts."""
+    return gaussian_paths(
+        rng,
+        state,
+        dt,
+        n_steps,
+        rates=lambda at: (drift(at), diffusion(at)),
+        underdamped=underdamped,
+        box=box,
+        outside=outside,
+        progress=progress,
+    )

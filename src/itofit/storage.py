@@ -20,7 +20,7 @@ import numpy.typing as npt
 from itofit._checks import InputError, ModelFileError, fraction
 from itofit.covariance import floor_limits
 
-FORMAT = 3
+FORMAT = 4
 """Version of the file format; a reader refuses files of a later one."""
 
 _METADATA = "metadata"
@@ -115,11 +115,17 @@ def _read_open(path: str | os.PathLike[str], opened: BinaryIO) -> tuple[dict[str
 def in_this_format(
     arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, Any]
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """What a file of an earlier format says, in the words of this one: the second had no names of variables."""
+    """What a file of an earlier format says, in the words of this one.
+
+    The second had no names of variables, the third no models in a model but the members of an ensemble.
+    """
     if metadata["format"] < 2:
         arrays, metadata = _from_format_1(arrays, metadata)
     if metadata["format"] < 3:
         metadata = metadata | {"input_names": [], "output_names": []}
+    if metadata["format"] < 4:
+        members = [in_this_format({}, {"format": 3} | own)[1] for own in metadata.get("members", [])]
+        metadata = metadata | {"others": {f"members.{place}": own for place, own in enumerate(members)}}
     return arrays, metadata
 
 

@@ -16,6 +16,10 @@ FEW_ROWS = 20_000
 """Rows of what costs more than residuals."""
 BOX_POINTS = 4096
 """Random points of the box, and at most as many of the data, whose neighbours are counted."""
+BIAS_LEFT = 1 / 24
+"""Of (h ‖∇f‖)² that a correction for the length of steps may leave of a drift, as the errors of `finite_step` do."""
+WRONG_BY = 0.025, 0.15
+"""Relative errors of the drift from which on caution is advised, and from which on it is bad."""
 NEAR = 0.1
 """Points are near if they differ by less than this part of the range, in root mean square over the inputs."""
 LEAST_NEAR = 5
@@ -40,21 +44,28 @@ def discretisation(sde: LearnedSDE, sample: Sample, rng: np.random.Generator) ->
     ratio = data.h * _rates(sde, data.inputs)
     high, top = float(np.quantile(ratio, 0.95)), float(ratio.max())
     change = _covariance_change(sde, data)
-    verdict = worst_of([graded(high, 0.05, 0.3), graded(change, 0.3, np.inf)])
+    corrected = sde.step_correction is not None
+    bias = BIAS_LEFT * high**2 if corrected else high / 2
+    verdict = worst_of([graded(bias, *WRONG_BY), graded(change, 0.3, np.inf)])
+    made = "corrected for that, it may still be" if corrected else "so that the learned drift is"
     text = (
-        f"In one step the drift changes by up to {high:.1%} of itself (95 % of the data; at most {top:.1%}), so that "
-        f"the learned drift is wrong by about {high / 2:.1%}; the noise covariance typically changes by {change:.0%}."
+        f"In one step the drift changes by up to {high:.1%} of itself (95 % of the data; at most {top:.1%}), {made} "
+        f"wrong by about {bias:.1%}; the noise covariance typically changes by {change:.0%}."
     )
+    advice = "Observe at shorter steps, and until then take what depends on fast changes with care."
+    if not corrected:
+        advice = "Learn it with correct_step=True, or take drift and noise as those of steps of this length: " + (
+            "simulate with dt = h."
+        )
     return Finding(
         name=name,
         title=title,
-        values={"h_gradient_95": high, "h_gradient_max": top, "drift_bias": high / 2, "covariance_change": change},
-        numbers=f"h |grad f| {high:.3f}, bias of drift {high / 2:.1%}",
+        values={"h_gradient_95": high, "h_gradient_max": top, "drift_bias": bias, "covariance_change": change},
+        numbers=f"h |grad f| {high:.3f}, bias of drift {bias:.1%}",
         verdict=verdict,
         text=text,
-        advice="" if verdict == "good" else "Observe at shorter steps, or take drift and noise as those of steps of "
-        "this length: simulate with dt = h, and correct for the bias before reading rates off the drift.",
-    )  # fmt: skip
+        advice="" if verdict == "good" else advice,
+    )
 
 
 def _some(n: int, rng: np.random.Generator) -> Int:

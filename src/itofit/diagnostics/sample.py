@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float, Int
+from itofit.covariance import factors
 from itofit.sde import BATCH_ROWS, LearnedSDE
 from itofit.transitions import BlockedTransitions, Transitions
 
@@ -22,7 +23,7 @@ class Sample(NamedTuple):
 
     data: Transitions  # n rows
     n_all: int  # rows of the data that they were taken from
-    z: Float  # (n, d) standardised residuals σ⁻¹ (Δx − h f) / √h
+    z: Float  # (n, d) standardised residuals σ⁻¹ (Δx − h f) / √h, with f and σ of the step
     g: Float  # (n, d) the drift in the same unit, σ⁻¹ f √h
     r: Float  # (n, d) residuals Δx − h f in the unit of the data
     order: Int  # (n,) the rows sorted by groups, in time order within each
@@ -102,9 +103,9 @@ def _residuals(sde: LearnedSDE, data: Transitions) -> tuple[Float, Float, Float]
     z, g, r = (np.empty_like(data.increments) for _ in range(3))
     for start in range(0, len(data), BATCH_ROWS):
         rows = slice(start, start + BATCH_ROWS)
-        x, root = data.inputs[rows], np.sqrt(data.h[rows])[:, None]
-        f = sde.drift(x)
-        r[rows] = data.increments[rows] - root**2 * f
-        white = np.linalg.solve(sde.diffusion(x), np.stack([r[rows] / root, root * f], axis=2))
+        root = np.sqrt(data.h[rows])[:, None]
+        mean, covariance = sde.step_moments(data.inputs[rows], data.h[rows])
+        r[rows] = data.increments[rows] - root**2 * mean
+        white = np.linalg.solve(factors(covariance), np.stack([r[rows] / root, root * mean], axis=2))
         z[rows], g[rows] = white[:, :, 0], white[:, :, 1]
     return z, g, r

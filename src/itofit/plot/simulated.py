@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from itofit._checks import RNG, Float, InputError, Int, count, generator
+from itofit.covariance import factors
 from itofit.diagnostics.sample import take_sample
 from itofit.plot.canvas import DATA, LEARNED, axes_or_new, lines, shown
 from itofit.plot.views import Data, Variable, checked, variable
@@ -148,12 +149,14 @@ def simulate(
         x, h = x[:n], rows.h[begin[:n] + k][:, None]
         if k and sde.kind == "underdamped":
             x[:, :d] += h * x[:, d:]
-            if c < d:
-                passed.append(x[:, c].copy())
         at = np.clip(x, sde.box[0], sde.box[1])
-        noise = (sde.diffusion(at) @ rng.standard_normal((n, d, 1)))[:, :, 0]
-        x[:, -d:] += h * sde.drift(at) + np.sqrt(h) * noise
-        if c >= sde.n_inputs - d:
+        mean, covariance = sde.step_moments(at, h[:, 0])
+        noise = (factors(covariance) @ rng.standard_normal((n, d, 1)))[:, :, 0]
+        move = h * mean + np.sqrt(h) * noise
+        x[:, -d:] += move
+        if k and sde.kind == "underdamped" and sde.scheme == "corrected":
+            x[:, :d] += 0.5 * h * move
+        if k or c >= sde.n_inputs - d:  # the first position is that of the data
             passed.append(x[:, c].copy())
     return np.concatenate(passed)
 

@@ -47,6 +47,19 @@ class Drift(NamedTuple):
     folds: list[tuple[Float, Float]]  # intercept and c without the data of each fold
     root: Float  # (q, d, R + 1): W of the posterior covariance WᵀW of intercept and c, output by output
 
+    @property
+    def amplitudes(self) -> Float:
+        """Intercept and c of each output: shape (d, R + 1)."""
+        return np.concatenate([self.intercept[:, None], self.c.T], axis=1)
+
+    def solved(self, operators: Float) -> Drift:
+        """The drift whose outputs these operators (d, R + 1, R + 1) on amplitudes turn into those of this one."""
+        back = np.linalg.inv(operators)
+        amplitudes = np.einsum("jab,jb->ja", back, self.amplitudes)
+        return self._replace(
+            intercept=amplitudes[:, 0], c=amplitudes[:, 1:].T, root=np.einsum("jab,qjb->qja", back, self.root)
+        )
+
 
 def normal_matrix(X: Float, weight: Float) -> Float:
     """Σ_n W_n ⊗ x_n x_nᵀ for features X (n, R) and weights (n, d, d): shape (dR, dR)."""
