@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test reproduce clean
+.PHONY: demo test docs reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/double_well.py demo
@@ -17,6 +17,10 @@ test: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q
+	$(MAKE) docs
+
+docs: $(VENV)/.installed
+	$(BIN)/sphinx-build --quiet --jobs 2 --fail-on-warning --keep-going -b html docs build/docs
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -25,4 +29,4 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo reproduction build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo reproduction build dist docs/gallery .pytest_cache .mypy_cache .ruff_cache .hypothesis
