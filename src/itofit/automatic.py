@@ -23,7 +23,7 @@ from itofit._checks import Float, InputError, Int
 from itofit._progress import Progress
 from itofit.arff import ARFF
 from itofit.cells import Cells, Plan
-from itofit.covariance import Structure, entries, outer_entries, reference_factor, symmetric, to_matrices
+from itofit.covariance import Structure, entries, outer_entries, reference_factor, to_matrices
 from itofit.evidence import LEAST_NOISE, Basis, with_intercept
 from itofit.fourier import FourierSeries
 from itofit.links import Link, Shape
@@ -46,7 +46,7 @@ from itofit.refine import (
     weighted_drift,
 )
 from itofit.refine.noise import Sigma, features_at
-from itofit.refine.step import lengths_chosen, undo_step
+from itofit.refine.step import undo_step
 from itofit.regression import Scaling
 from itofit.search import Found, SearchHistory, Targets, groups_for, search
 from itofit.spread import spread_series
@@ -74,8 +74,8 @@ FOLDS_TO_FIT = 2
 """Of the five folds: on them the candidates are fitted, and on the others compared."""
 ENTRIES_TO_CHOOSE = 16_000
 """Cells that candidates are fitted to, at most, times the number of entries of Σ."""
-ROWS_TO_ASK = 4_000
-"""Transitions that are asked whether they chose the lengths of their steps."""
+LEAST_PLACES, PLACES_PER_FEATURE = 2_000, 6
+"""Transitions whose steps are followed to correct for their length: at least, and for each feature."""
 MOST_ENTRIES = 10
 """Entries of Σ among which frequencies are searched; beyond, those on the diagonal alone."""
 
@@ -141,7 +141,7 @@ def learn_automatically(
     if plan.drawn:
         with one_blas_thread:
             f, sigma = _finished_on_all(data, plan, f_found.basis, f, sigma, bar)
-    corrected = _corrected(data, cells, plan, scaling, f, f_found.basis, sigma, bar) if correct_step else None
+    corrected = _corrected(data, plan, scaling, f, f_found.basis, sigma, bar) if correct_step else None
     return Automatic(
         drift_series=f_found.basis.series(f.intercept, f.c, scaling.shift, scaling.scale),
         covariance_series=sigma.series(scaling),
@@ -481,16 +481,13 @@ def _finished_on_all(
 
 
 def _corrected(
-    data: Data, cells: Cells, plan: Plan, scaling: Scaling, f: Drift, basis: Basis, sigma: Sigma, bar: Progress
+    data: Data, plan: Plan, scaling: Scaling, f: Drift, basis: Basis, sigma: Sigma, bar: Progress
 ) -> CorrectedSeries:
     """Drift and covariance of which the observed steps are what was learned."""
     bar.show("drift and covariance", "correcting for the length of steps")
-    few = next(iter(data.blocks()))
-    few = few[np.linspace(0, len(few) - 1, min(len(few), ROWS_TO_ASK)).astype(int)]
-    u = plan.scaled(few.inputs)
-    chosen = lengths_chosen(u, few.h, few.increments, f.intercept + basis.at(u) @ f.c, symmetric(sigma.at(u)))
-    x, underdamped = scaling.shift + scaling.scale * cells.u, data.kind == "underdamped"
-    found = undo_step(x, cells.step, cells.duration, f, basis, sigma, scaling, underdamped=underdamped, chosen=chosen)
+    every = -(-plan.n_rows // max(LEAST_PLACES, PLACES_PER_FEATURE * len(basis.penalty)))
+    some = Transitions.concatenate([block[::every] for block in data.blocks()])
+    found = undo_step(some, f, basis, sigma, scaling)
     return CorrectedSeries(
         drift=basis.series(found.drift.intercept, found.drift.c, scaling.shift, scaling.scale),
         drift_spread=spread_series(basis, found.drift.root, scaling.shift, scaling.scale),

@@ -43,7 +43,6 @@ class Cells(NamedTuple):
     u: Float  # (n, m): the mean of the scaled inputs, weighted by h
     count: Float  # type: ignore[assignment]  # (n,): transitions
     duration: Float  # (n,): Σ h
-    step: Float  # (n,): Σ h² / Σ h, the mean step weighted by its length
     fold: Int  # (n,)
     sums: Float  # (n, c): of the values that were asked for
     squares: Float  # (c,): Σ of the values' squares over all transitions
@@ -111,7 +110,7 @@ class Plan:
             found = values(kept, fold)
             squares = squares + np.einsum("nc,nc->c", found, found)
             u, h = self.scaled(kept.inputs), kept.h
-            table = np.concatenate([np.ones((1, len(h))), h[None], h[None] ** 2, u.T * h, found.T])
+            table = np.concatenate([np.ones((1, len(h))), h[None], u.T * h, found.T])
             if n_bins:
                 binned = _binned(self._bins(u, fold), table, n_bins)
                 parts = [parts[0] + binned if parts else binned]
@@ -122,12 +121,11 @@ class Plan:
         if n_bins:
             total = np.concatenate([total, (np.arange(n_bins) % FOLDS)[None]])[:, total[0] > 0]
         return Cells(
-            u=np.ascontiguousarray((total[3 : 3 + m] / total[1]).T),
+            u=np.ascontiguousarray((total[2 : 2 + m] / total[1]).T),
             count=total[0],
             duration=total[1],
-            step=total[2] / total[1],
             fold=total[-1].astype(int),
-            sums=np.ascontiguousarray(total[3 + m : -1].T),
+            sums=np.ascontiguousarray(total[2 + m : -1].T),
             squares=squares,
         )
 

@@ -13,8 +13,8 @@ with expectations over the 2d points μ ± √d · (columns of a root of P), whi
 step of Heun's third-order rule for the whole of h. That is right to first order in h for every f and Σ, and beyond for
 a linear f and constant Σ, needs no derivatives, and stays finite and positive definite however long the step is.
 
-In an underdamped system the inputs are the new position and the old velocity. On the way to there the position is
-x − (h − t) v, and the noise moves the velocity alone.
+In an underdamped system the inputs are the new position and the old velocity. On the way to there, at the share τ of h,
+the position is x − (1 − τ) h v − ½ (1 − τ²) h² f, and the noise moves the velocity alone.
 """
 
 from __future__ import annotations
@@ -65,14 +65,16 @@ def moments_of_step(x: Float, h: Float, drift: Function, covariance: Function, *
     underdamped : bool
         Whether the inputs are the new position and the old velocity.
     """
+    step = h[:, None]
+    force = drift(x) if underdamped else None
 
     def place(time: float, move: Float) -> Float:
         """The inputs after a share of the step in which the moving part moved."""
-        if not underdamped:
+        if force is None:
             return x + move
-        d = move.shape[1]
-        position = x[:, :d] - ((1 - time) * h)[:, None] * x[:, d:]
-        return np.concatenate([position, x[:, d:] + move], axis=1)
+        velocity = x[:, move.shape[1] :]
+        position = x[:, : move.shape[1]] - (1 - time) * step * velocity - 0.5 * (1 - time**2) * step**2 * force
+        return np.concatenate([position, velocity + move], axis=1)
 
     def stage(time: float, move: Float, root: Float) -> tuple[Float, Float, Float, Float]:
         """Rates of mean and covariance at a share of the step, the places they are taken at, and how far away."""
@@ -85,7 +87,6 @@ def moments_of_step(x: Float, h: Float, drift: Function, covariance: Function, *
         cross = np.einsum("pni,pnj->nij", away, f) / (2 * d)
         return f.mean(axis=0), sigma.mean(axis=0) + cross + cross.swapaxes(1, 2), places, away
 
-    step = h[:, None]
     start = place(0.0, np.zeros((len(x), x.shape[1] // 2 if underdamped else x.shape[1])))
     f, sigma = drift(start), covariance(start)
     root = factors(sigma)

@@ -604,7 +604,7 @@ class LearnedSDE:
                 box=self.box,
                 outside=outside,
                 progress=bar,
-                mean_velocity=scheme == "corrected",
+                force=self.drift if scheme == "corrected" and self.kind == "underdamped" else None,
             )
         if share_outside and outside != "stop":
             share = f"{share_outside:.2%}" if share_outside >= 1e-4 else "Less than 0.01%"

@@ -148,14 +148,17 @@ def simulate(
         n = int(np.searchsorted(-length, -k))  # with length > k
         x, h = x[:n], rows.h[begin[:n] + k][:, None]
         if k and sde.kind == "underdamped":
-            x[:, :d] += h * x[:, d:]
+            velocity = x[:, d:].copy()
+            if sde.scheme == "corrected":
+                later = np.concatenate([x[:, :d] + h / 3 * velocity, velocity], axis=1)
+                velocity += 0.5 * h * sde.drift(np.clip(later, sde.box[0], sde.box[1]))
+            x[:, :d] += h * velocity
         at = np.clip(x, sde.box[0], sde.box[1])
         mean, covariance = sde.step_moments(at, h[:, 0])
         noise = (factors(covariance) @ rng.standard_normal((n, d, 1)))[:, :, 0]
-        move = h * mean + np.sqrt(h) * noise
-        x[:, -d:] += move
+        x[:, -d:] += h * mean + np.sqrt(h) * noise
         if k and sde.kind == "underdamped" and sde.scheme == "corrected":
-            x[:, :d] += 0.5 * h * move
+            x[:, :d] += 0.5 * h * np.sqrt(h) * noise
         if k or c >= sde.n_inputs - d:  # the first position is that of the data
             passed.append(x[:, c].copy())
     return np.concatenate(passed)

@@ -34,12 +34,12 @@ from itofit.refine.covariance import NO_FEATURES
 from itofit.refine.drift import Drift, amplitude_ridges
 from itofit.refine.noise import Sigma, features_at
 from itofit.regression import Scaling
+from itofit.rows import scaled
+from itofit.transitions import Transitions
 
 MOST_ROUNDS = 4
 SETTLED = 0.01
 """Share of the correction that may be missing after the last round."""
-LEAST_PLACES, PLACES_PER_FEATURE = 1_000, 6
-"""Places of the data from which steps are followed: at least, and for each feature."""
 LEAST_SLOPE = 1e-3
 """Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
 LEAST_VARIATION = 0.01
@@ -60,36 +60,22 @@ class Corrected(NamedTuple):
     record: StepCorrection
 
 
-def undo_step(
-    x: Float,
-    h: Float,
-    weight: Float,
-    drift: Drift,
-    basis: Basis,
-    sigma: Sigma,
-    scaling: Scaling,
-    *,
-    underdamped: bool,
-    chosen: bool,
-) -> Corrected:
+def undo_step(data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> Corrected:
     """Correct what was learned of one step.
 
     Parameters
     ----------
-    x, h, weight : arrays of shapes (n, m), (n,) and (n,)
-        Places of the data, the steps from there and how much they count.
+    data : Transitions
+        Some of those it was learned from, whose steps are followed.
     drift, basis : Drift, Basis
         m and its features.
     sigma : Sigma
         C.
     scaling : Scaling
-    underdamped : bool
-    chosen : bool
-        Whether the paths chose the lengths of their steps (`lengths_chosen`).
     """
-    few = slice(None, None, -(-len(x) // max(LEAST_PLACES, PLACES_PER_FEATURE * len(basis.penalty))))
-    places = _Places(x[few], h[few], weight[few], basis, scaling, underdamped)
+    places = _Places(data, basis, scaling)
     mean, C = places.values(drift), places.covariance(sigma)
+    chosen = lengths_chosen(places.scaled(data.inputs), data.h, data.increments, mean, C)
     f, corrected, trust_of_C, share = drift, sigma, np.zeros(len(C)), 1.0
     with one_blas_thread:
         for rounds in range(1, MOST_ROUNDS + 1):
@@ -99,17 +85,17 @@ def undo_step(
                 corrected, trust_of_C = places.corrected_covariance(drift, corrected, C, step)
             if rounds == 1:  # a correction by some share of f and Σ is itself wrong by that share of it
                 change_of_C = _in_units(C - places.covariance(corrected), C).reshape(len(C), -1)
-                share = max(places.relative_change(mean, f), places.size(change_of_C))
+                share = max(places.relative_change(mean, f), _size(change_of_C))
             if share**rounds < SETTLED:
                 break
     change_of_C = _in_units(C - places.covariance(corrected), C).reshape(len(C), -1)
     record = StepCorrection(
-        h=float(places.mean(places.h)),
+        h=float(places.mean(data.h)),
         signal=signal,
         drift_change=places.relative_change(mean, f),
-        covariance_change=places.size(change_of_C),
+        covariance_change=_size(change_of_C),
         drift_trust=float(places.mean(trust).mean()),
-        covariance_trust=float(places.mean(trust_of_C)),
+        covariance_trust=float(trust_of_C.mean()),
         distrusted=float(places.mean((trust.min(axis=1) < 0.5).astype(float))),
         rounds=rounds,
         lengths_chosen=chosen,
@@ -148,21 +134,25 @@ class _Steps(NamedTuple):
 
 
 class _Places:
-    """Places of the data from which steps are followed, with the features of the drift there."""
+    """Transitions whose steps are followed, with the features of the drift where they start.
 
-    def __init__(self, x: Float, h: Float, weight: Float, basis: Basis, scaling: Scaling, underdamped: bool) -> None:
-        self.x, self.h, self.weight = x, h, weight / weight.sum()
-        self.basis, self.scaling, self.underdamped = basis, scaling, underdamped
-        self.ones = self.features(x)
+    As in the fits that are corrected, they count for the drift by their lengths, and for the covariance alike.
+    """
+
+    def __init__(self, data: Transitions, basis: Basis, scaling: Scaling) -> None:
+        self.x, self.h, self.underdamped = data.inputs, data.h, data.kind == "underdamped"
+        self.weight = data.h / data.h.sum()
+        self.basis, self.scaling = basis, scaling
+        self.ones = self.features(self.x)
         self.gram = (self.ones.T * self.weight) @ self.ones
         self.gram[np.diag_indices(len(self.gram))] *= 1 + JITTER
 
     def mean(self, values: Float) -> Float:
-        """Over the places, weighted."""
+        """Weighted by the lengths of steps."""
         return np.asarray(np.tensordot(self.weight, values, 1))
 
     def size(self, values: Float) -> float:
-        """Root mean square of vectors (n, k)."""
+        """Root mean square of vectors (n, d), weighted."""
         return float(np.sqrt(self.mean(values**2).sum()))
 
     def relative_change(self, mean: Float, drift: Drift) -> float:
@@ -170,7 +160,7 @@ class _Places:
         return self.size(self.values(drift) - mean) / max(self.size(mean), 1e-300)
 
     def scaled(self, x: Float) -> Float:
-        return (x - self.scaling.shift) / self.scaling.scale
+        return scaled(x, self.scaling.shift, self.scaling.scale)
 
     def features(self, x: Float) -> Float:
         """One and X: shape (n, R + 1)."""
@@ -216,7 +206,7 @@ class _Places:
         """The covariance of which steps like these make the C that was learned, and the trust (n,)."""
         grown = _in_units(step.covariance - self.covariance(sigma), C)
         noise = _noise_of_growth(step, learned, C)
-        trust = trusted(max(float(self.mean((grown**2).sum(axis=(1, 2)) - noise)), 0.0), noise)
+        trust = trusted(max(float((grown**2).sum(axis=(1, 2)).mean() - noise.mean()), 0.0), noise)
         return self.moved(sigma, _without(C, trust[:, None, None] * grown)), trust
 
     def moved(self, sigma: Sigma, wanted: Float) -> Sigma:
@@ -228,7 +218,7 @@ class _Places:
         parts = fit.model.parts(H, np.zeros_like(H))
         difference = symmetric(back @ wanted @ back.T) - fit.at(X[:, 1:])
         change = _change_of_h(parts.spectrum, difference[:, rows, cols], sigma)
-        _, weight = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), self.weight)
+        _, weight = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), np.ones(len(H)))
         B = fit.B.copy()
         for j, own in enumerate(weight.T):
             A = (X.T * own) @ X
@@ -236,6 +226,11 @@ class _Places:
             ridges = np.where(off, OFF * np.diagonal(A).max(), JITTER * np.diagonal(A))
             B[:, j] += solve_penalised(A, X.T @ (own * change[:, j]), ridges)[0]
         return sigma._replace(fit=fit._replace(B=B))
+
+
+def _size(vectors: Float) -> float:
+    """Root mean square of the lengths of vectors (n, k)."""
+    return float(np.sqrt((vectors**2).sum(axis=1).mean()))
 
 
 def _in_units(matrices: Float, sigma: Float) -> Float:
