@@ -2,10 +2,12 @@
 
 For each experiment and seed: new data, a tenth of them held out, a fit to the rest, and at the held-out inputs the
 share of values within the bands, for the true functions and for the mean and covariance of one observed step, which is
-what transitions tell. Errors divided by standard deviations are root mean squares.
+what transitions tell. Errors divided by standard deviations are root mean squares. Widths are root mean squares of
+standard deviations over those of errors, of variances relative to the true ones: one if bands are as wide as they
+should be on average. Standard errors are over data sets.
 Results go to benchmarks/results/coverage.json.
 
-    python benchmarks/coverage.py [--seeds 20] [--jobs 2] [--ensemble 8] [--experiments 1 1- 2 3a 3b 4a 4b 5]
+    python benchmarks/coverage.py [--seeds 60] [--jobs 2] [--ensemble 8] [--experiments 1 1- 2 3a 3b 4a 4b 5]
 """
 
 import argparse
@@ -13,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 import numpy as np
-from common import write_results
+from common import mean_and_error, write_results
 from quality import fitted, one_step_moments, task
 from threadpoolctl import threadpool_limits
 
@@ -32,6 +34,10 @@ def covered(sde, x, drift, covariance):
         "variances": float(np.mean((low < own) & (own < high))),
         "drift_error": float(np.sqrt(np.mean(((f - drift) / f_std) ** 2))),
         "variances_error": float(np.sqrt(np.mean(((found - own) / spread) ** 2))),
+        "squares": {  # of standard deviations and of errors
+            "drift": [float(np.mean(a**2)) for a in (f_std, f - drift)],
+            "variances": [float(np.mean(a**2)) for a in (spread / own, found / own - 1)],
+        },
     }
 
 
@@ -52,13 +58,18 @@ def summary(name, runs):
     for reference in ("true", "one_step"):
         for what in ("drift", "variances", "drift_error", "variances_error"):
             values = [r[reference][what] for r in runs if reference in r]
-            row[f"{reference}_{what}"] = float(np.mean(values)) if values else None
+            mean, error = mean_and_error(values) if values else (None, None)
+            row |= {f"{reference}_{what}": mean, f"{reference}_{what}_se": error}
+        for what in ("drift", "variances"):
+            squares = [r[reference]["squares"][what] for r in runs if reference in r]
+            std, error = np.sqrt(np.mean(squares, axis=0)) if squares else (0, 0)
+            row[f"{reference}_{what}_width"] = float(std / error) if squares else None
     return row
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--ensemble", type=int)
     parser.add_argument("--experiments", nargs="+", default=NAMES)

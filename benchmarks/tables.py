@@ -301,16 +301,19 @@ def change(row):
 
 
 def coverage(rows):
-    yield ["experiment", "drift of one step", "variances of one step", "drift", "variances"]
+    yield ["experiment", "drift of one step", "variances of one step", "widths", "drift", "variances", "widths"]
     for row in rows:
-        yield [
-            row["experiment"],
-            *(
-                "" if row[f"{reference}_{what}"] is None else f"{100 * row[f'{reference}_{what}']:.0f} %"
-                for reference in ("one_step", "true")
-                for what in ("drift", "variances")
-            ),
-        ]
+        yield [row["experiment"], *(cell for which in ("one_step", "true") for cell in covered(row, which))]
+
+
+def covered(row, reference):
+    if row[f"{reference}_drift"] is None:
+        return ["", "", ""]
+    shares = (
+        f"{100 * row[f'{reference}_{what}']:.1f} ± {100 * row[f'{reference}_{what}_se']:.1f} %"
+        for what in ("drift", "variances")
+    )
+    return [*shares, ", ".join(f"{row[f'{reference}_{what}_width']:.2f}" for what in ("drift", "variances"))]
 
 
 def adam_epochs(rows):

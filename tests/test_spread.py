@@ -5,9 +5,9 @@ import pytest
 
 import itofit
 from itofit.covariance import entries
-from itofit.evidence import inverse_root, principal_features
+from itofit.evidence import OFF, Solved, inverse_root, principal_features, solve_penalised, updated_ridges
 from itofit.links import Shape, covariance_at, derivatives_of_covariance
-from itofit.spread import spread_series, standard_deviations
+from itofit.spread import STEEPNESS, mean_squares, spread_series, standard_deviations
 
 UNLIMITED = np.array([[-np.inf], [np.inf]])
 
@@ -47,13 +47,82 @@ def test_spread_is_the_root_of_the_quadratic_form():
     features = np.concatenate([np.cos(waves), np.sin(waves)], axis=1)
     basis, _, _ = principal_features(omega, np.zeros(5, dtype=int), features.T @ features, features.T @ u)
     R = len(basis.penalty)
-    root = rng.standard_normal((R + 1, 2, R + 1))
-    series = spread_series(basis, root, np.zeros(1), np.ones(1))
+    root = rng.standard_normal((2, R + 1, R + 1))
+    squares = root.swapaxes(1, 2) @ root
+    series = spread_series(basis, squares, np.zeros(1), np.ones(1))
     ones = np.column_stack([np.ones(len(u)), basis.at(u)])
     for output in range(2):
-        V = root[:, output].T @ root[:, output]
-        expected = np.sqrt(np.einsum("ni,ij,nj->n", ones, V, ones))
+        expected = np.sqrt(np.einsum("ni,ij,nj->n", ones, squares[output], ones))
         np.testing.assert_allclose(standard_deviations(series, u, 2)[:, output], expected, rtol=1e-3)
+
+
+# What the data leave open of ridges
+
+PENALTY = np.array([1.0, 60.0, 8e3, 1e6])  # about those of waves much longer than the data
+ROWS = 6000.0
+
+
+def regression(z):
+    """An intercept and features whose amplitudes would be z standard deviations without a ridge, with the best one."""
+    A, b, group = np.diag(np.full(5, ROWS)), np.append(0.0, np.sqrt(ROWS) * np.array(z)), np.array([-1, 0, 0, 0, 0])
+    ridge = np.ones(1)
+    for _ in range(50):
+        P = np.append(0.0, ridge * PENALTY)
+        c, inverse, _ = solve_penalised(A, b, P)
+        ridge = updated_ridges(ridge, np.array([(1 - inverse * P)[1:].sum()]), 1.0, np.array([PENALTY @ c[1:] ** 2]))
+    return Solved(A, b, P, c, group)
+
+
+def integrated(solved):
+    """Mean square deviations from the fit with the ridge integrated out on a fine grid of its logarithm."""
+    b, c, total, weights = solved.b[1:], solved.c[1:], 0.0, 0.0
+    for steepness in STEEPNESS:
+        for ridge in np.exp(np.linspace(-7, 16, 400)):
+            P = ridge * PENALTY**steepness
+            log_evidence = 0.5 * ((b**2 / (ROWS + P)).sum() + np.log(P / (ROWS + P)).sum() - (b**2 / ROWS).sum())
+            total = total + np.exp(log_evidence) * (1 / (ROWS + P) + (b / (ROWS + P) - c) ** 2)
+            weights += np.exp(log_evidence)
+    return total / weights
+
+
+@pytest.mark.parametrize("z", [(15, 4, 1, 0.5), (15, 6, -2, 1), (8, 1, 0.5, 1), (30, 10, 5, 2), (15, 0.5, 0.2, -0.3)])
+def test_mean_squares_are_those_with_ridges_integrated_out(z):
+    """To first order in log λ: standard deviations within a fifth, where those of one ridge are up to 20 times less."""
+    solved = regression(z)
+    found = np.sqrt(np.diagonal(mean_squares([solved])[0])[1:])
+    exact, of_one_ridge = np.sqrt(integrated(solved)), np.sqrt(1 / (ROWS + solved.P[1:]))
+    np.testing.assert_allclose(found, exact, rtol=0.22)
+    assert found[2] > 1.2 * of_one_ridge[2]
+    assert found[3] > 7 * of_one_ridge[3]
+
+
+def test_mean_squares_without_ridges_are_the_inverse():
+    rng = np.random.default_rng(4)
+    X, y = rng.standard_normal((40, 3)), rng.standard_normal(40)
+    A, b = X.T @ X, X.T @ y
+    solved = Solved(A, b, np.zeros(3), np.linalg.solve(A, b), np.full(3, -1), 2.5)
+    np.testing.assert_allclose(mean_squares([solved])[0], 2.5 * np.linalg.inv(A), rtol=1e-9)
+
+
+def test_mean_squares_of_what_is_off_are_half_of_those_without_a_ridge():
+    solved = regression((15, 4, 1, 0.5))
+    more = zip(solved[1:5], (9.0, OFF, 0.0, 1), strict=True)
+    off = Solved(np.diag(np.full(6, ROWS)), *(np.append(a, value) for a, value in more))
+    found, alone = mean_squares([off])[0], mean_squares([solved])[0]
+    np.testing.assert_allclose(found[:5, :5], alone, rtol=1e-9)
+    assert found[5, 5] == pytest.approx(0.5 / ROWS)
+
+
+def test_mean_squares_of_coupled_outputs_have_their_units():
+    one = regression((15, 4, 1, 0.5))
+    group = np.array([-1, 0, 0, 0, 0, -1, 1, 1, 1, 1])
+    both = Solved(np.kron(np.eye(2), one.A), *(np.tile(a, 2) for a in one[1:4]), group)
+    first, second = mean_squares([both], np.array([1.0, 3.0]))
+    assert first.shape == (5, 5)
+    np.testing.assert_allclose(second, 9 * first)
+
+
+# Links
 
 
 @pytest.mark.parametrize("structure", ["diagonal", "full"])
@@ -107,6 +176,20 @@ def test_error_bars_follow_units():
     )
     np.testing.assert_allclose(g, f * 100 / 60, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(g_std, f_std * 100 / 60, rtol=1e-3)
+
+
+def test_error_bars_of_all_transitions_follow_units():
+    """Also of groups that are off, whose ridge is a number."""
+    data, _ = two_dimensional(3000, 0)
+    x = data.inputs[:20]
+    stds = []
+    for scale in (0.01, 1.0, 100.0):
+        other = itofit.Transitions.from_pairs(scale * data.inputs, scale * (data.inputs + data.increments), data.h)
+        sde = itofit.fit(other, drift=itofit.ARFF(search_rows=1500), rng=0)
+        assert sde.searched_on.startswith("1500")
+        stds.append(sde.drift(scale * x, return_std=True)[1] / scale)
+    np.testing.assert_allclose(stds[0], stds[1], rtol=1e-3)
+    np.testing.assert_allclose(stds[2], stds[1], rtol=1e-3)
 
 
 def test_full_covariance_has_error_bars_for_every_entry():

@@ -49,7 +49,7 @@ from itofit.refine.noise import Sigma, features_at
 from itofit.refine.step import undo_step
 from itofit.regression import Scaling
 from itofit.search import Found, SearchHistory, Targets, groups_for, search
-from itofit.spread import spread_series
+from itofit.spread import mean_squares, spread_series
 from itofit.survey import Survey
 from itofit.transitions import BlockedTransitions, Transitions
 
@@ -141,12 +141,15 @@ def learn_automatically(
     if plan.drawn:
         with one_blas_thread:
             f, sigma = _finished_on_all(data, plan, f_found.basis, f, sigma, bar)
+    with one_blas_thread:
+        f = f._replace(squares=mean_squares(f.systems, f.unit))
+        covariance_squares = mean_squares(sigma.fit.systems)
     corrected = _corrected(data, plan, scaling, f, f_found.basis, sigma, bar) if correct_step else None
     return Automatic(
         drift_series=f_found.basis.series(f.intercept, f.c, scaling.shift, scaling.scale),
         covariance_series=sigma.series(scaling),
-        drift_spread=spread_series(f_found.basis, f.root, scaling.shift, scaling.scale),
-        covariance_spread=spread_series(sigma.features(scaling), sigma.fit.root, scaling.shift, scaling.scale),
+        drift_spread=spread_series(f_found.basis, f.squares, scaling.shift, scaling.scale),
+        covariance_spread=spread_series(sigma.features(scaling), covariance_squares, scaling.shift, scaling.scale),
         structure=sigma.fit.shape.structure,
         link=sigma.fit.link,
         factor=sigma.L,
@@ -490,7 +493,7 @@ def _corrected(
     found = undo_step(some, f, basis, sigma, scaling)
     return CorrectedSeries(
         drift=basis.series(found.drift.intercept, found.drift.c, scaling.shift, scaling.scale),
-        drift_spread=spread_series(basis, found.drift.root, scaling.shift, scaling.scale),
+        drift_spread=spread_series(basis, found.drift.squares, scaling.shift, scaling.scale),
         covariance=found.sigma.series(scaling),
         record=found.record,
     )

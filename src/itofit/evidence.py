@@ -52,8 +52,6 @@ SETTLED = 0.2
 """Change of log λ_g at which the ridges have settled."""
 DOUBT = 1.0
 """Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off."""
-LEAST_DETERMINED = 0.5
-"""Amplitudes that a group determines at least, for the uncertainty of its ridge."""
 UNDETERMINED = 1e-3
 """A group of which the data determine less than this many amplitudes is switched off."""
 
@@ -99,6 +97,17 @@ class Basis(NamedTuple):
             group=self.group[kept],
             largest=self.largest[np.isin(np.unique(self.group), groups)],
         )
+
+
+class Solved(NamedTuple):
+    """A ridge regression with noise of known variance and its solution: what error bars are made of."""
+
+    A: Float  # (q, q)
+    b: Float  # (q,)
+    P: Float  # (q,): ridge of each amplitude
+    c: Float  # (q,)
+    group: Int  # (q,): which amplitudes have a ridge in common; negative for those without one
+    variance: float = 1.0  # σ²
 
 
 def with_intercept(X: Float) -> Float:
@@ -224,30 +233,3 @@ def inverse_root(A: Float, P: Float) -> tuple[Float, float]:
         raise np.linalg.LinAlgError("the normal equations are not positive definite")
     inverse_factor, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
     return inverse_factor * scale, 2 * float(np.log(np.diagonal(factor) / scale).sum())
-
-
-def doubtful_ridges(A: Float, P: Float, group: Int) -> Float:
-    """Smaller ridges, by what the data leave open of them, for error bars.
-
-    The logarithm of a ridge whose group has γ determined amplitudes is uncertain by √(2/γ). Of a group that was
-    switched off the data say that its amplitudes are hardly larger than what noise makes them.
-
-    Parameters
-    ----------
-    A : array of shape (q, q)
-        Normal matrix, in units of the noise.
-    P : array of shape (q,)
-        Ridge of each amplitude.
-    group : array of shape (q,)
-        Which amplitudes have a ridge in common; negative for those without one.
-    """
-    _, inverse_diagonal, _ = solve_penalised(A, np.zeros(len(P)), P)
-    determined = np.clip(1 - inverse_diagonal * P, 0.0, 1.0)
-    lower = P.copy()
-    for own in (np.flatnonzero(group == g) for g in np.unique(group[group >= 0])):
-        smallest = P[own].min()
-        if smallest >= OFF:
-            lower[own] *= np.diagonal(A)[own].mean() / smallest
-        else:
-            lower[own] *= np.exp(-np.sqrt(2 / max(float(determined[own].sum()), LEAST_DETERMINED)))
-    return lower

@@ -42,10 +42,9 @@ from itofit.evidence import (
     OFF,
     SETTLED,
     Basis,
-    doubtful_ridges,
+    Solved,
     first_ridges,
     given_ridges,
-    inverse_root,
     solve_penalised,
     with_intercept,
 )
@@ -195,7 +194,7 @@ class CovarianceFit(NamedTuple):
     added: float  # to S / n
     cv_nll: float  # per transition, each fold with the amplitudes of the others
     determined: float  # number of amplitudes that the data determine
-    root: Float  # (R + 1, p, R + 1): W of the posterior covariance WᵀW of the amplitudes of each entry
+    systems: list[Solved]  # the last step of scoring, entry by entry
 
     @property
     def link(self) -> Link:
@@ -396,18 +395,17 @@ def _judged(
     least = 0.5 * np.quantile(C if separate else C.min(axis=1, keepdims=True), 0.01, axis=0)
     limits, loss = Losses.of(model, model.parts(out_of_fold, S), count, most).limits(least, most)
     spread = np.maximum(1.0, (weight * (z - ones @ B) ** 2).sum(axis=0) / count.sum())
-    root = _roots([A for A, _ in systems], P, spread, basis)
-    return CovarianceFit(model, B, ridges, limits, least, added, loss / count.sum(), determined, root)
+    solved = _solved(systems, P, B, spread, basis)
+    return CovarianceFit(model, B, ridges, limits, least, added, loss / count.sum(), determined, solved)
 
 
-def _roots(A: Iterable[Float], P: Float, spread: Float, basis: Basis) -> Float:
-    """W of the posterior covariance WᵀW of each entry's amplitudes, whose residuals vary `spread` times as expected."""
+def _solved(systems: Iterable[tuple[Float, Float]], P: Float, B: Float, spread: Float, basis: Basis) -> list[Solved]:
+    """The least-squares problem of each entry, whose residuals vary `spread` times as much as expected."""
     group = ridge_groups(basis, 1)
-    roots = [
-        np.sqrt(more) * inverse_root(own, doubtful_ridges(own, ridges, group))[0]
-        for own, ridges, more in zip(A, P.T, spread, strict=True)
+    return [
+        Solved(A, b, ridges, c, group, float(more))
+        for (A, b), ridges, c, more in zip(systems, P.T, B.T, spread, strict=True)
     ]
-    return np.stack(roots, axis=1)
 
 
 # Limits
@@ -513,9 +511,9 @@ def rescored(
         totals = [one.plus(other) for one, other in zip(totals, losses, strict=True)] if totals else losses
     best = int(np.argmin([total.least for total in totals]))
     limits, _ = totals[best].limits(fit.least, fit.limits[1])
-    return fit._replace(
-        B=trials[best], limits=limits, root=_roots(A, P.T, np.maximum(1.0, squares / n), basis or NO_FEATURES)
-    )
+    spread = np.maximum(1.0, squares / n)
+    solved = _solved(zip(A, b, strict=True), P.T, trials[best], spread, basis or NO_FEATURES)
+    return fit._replace(B=trials[best], limits=limits, systems=solved)
 
 
 def _losses_of_trial(fit: CovarianceFit, products: Products, trials: list[Float], which: int) -> Losses:

@@ -24,10 +24,9 @@ from itofit.evidence import (
     OFF,
     SETTLED,
     Basis,
-    doubtful_ridges,
+    Solved,
     first_ridges,
     given_ridges,
-    inverse_root,
     solve_penalised,
     updated_ridges,
     with_intercept,
@@ -45,7 +44,10 @@ class Drift(NamedTuple):
     unit: Float  # (d,)
     determined: float  # number of amplitudes that the data determine
     folds: list[tuple[Float, Float]]  # intercept and c without the data of each fold
-    root: Float  # (q, d, R + 1): W of the posterior covariance WᵀW of intercept and c, output by output
+    systems: list[Solved]  # intercept and c of outputs that know of each other, in units of `unit`
+    squares: Float = np.zeros(
+        (0, 0, 0)
+    )  # (d, R + 1, R + 1): mean squares of their errors (`itofit.spread`), in the end
 
     @property
     def amplitudes(self) -> Float:
@@ -56,9 +58,8 @@ class Drift(NamedTuple):
         """The drift whose outputs these operators (d, R + 1, R + 1) on amplitudes turn into those of this one."""
         back = np.linalg.inv(operators)
         amplitudes = np.einsum("jab,jb->ja", back, self.amplitudes)
-        return self._replace(
-            intercept=amplitudes[:, 0], c=amplitudes[:, 1:].T, root=np.einsum("jab,qjb->qja", back, self.root)
-        )
+        squares = back @ self.squares @ back.swapaxes(1, 2)
+        return self._replace(intercept=amplitudes[:, 0], c=amplitudes[:, 1:].T, squares=squares)
 
 
 def normal_matrix(X: Float, weight: Float) -> Float:
@@ -116,7 +117,7 @@ def weighted_drift(
                 (np.concatenate([a for a, _ in parts]), np.concatenate([c for _, c in parts], axis=1))
                 for parts in zip(*(f.folds for f in alone), strict=True)
             ],
-            root=np.concatenate([f.root for f in alone], axis=1),  # of each output for itself
+            systems=[part for f in alone for part in f.systems],
         )
     ones = with_intercept(X)
     H, g = np.zeros((FOLDS, d * (R + 1), d * (R + 1))), np.zeros((FOLDS, d * (R + 1)))
@@ -132,13 +133,11 @@ def weighted_drift(
         given = None if ridge is None else np.repeat(given_ridges(ridge, n, basis)[None], d, axis=0)
         ridges, P = best_ridges(total, right, basis, d, given)
         solution, inverse_diagonal, _ = solve_penalised(total, right, P)
-        root = inverse_root(total, doubtful_ridges(total, P, ridge_groups(basis, d)))[0] * scale
         folds = [solve_penalised(total - H[k], right - g[k], P)[0] for k in range(FOLDS)]
     parts = [(scale * part).reshape(d, -1) for part in (solution, *folds)]
     split = [(part[:, 0], part[:, 1:].T) for part in parts]
-    return Drift(
-        *split[0], ridges, unit, float((1 - inverse_diagonal * P).sum()), split[1:], root.reshape(-1, d, R + 1)
-    )
+    solved = [Solved(total, right, P, solution, ridge_groups(basis, d))]
+    return Drift(*split[0], ridges, unit, float((1 - inverse_diagonal * P).sum()), split[1:], solved)
 
 
 def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: Basis, drift: Drift) -> Drift:
@@ -152,17 +151,19 @@ def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: B
     drift : Drift
     """
     d = len(drift.ridges)
-    P = amplitude_ridges(drift.ridges / drift.unit[:, None] ** 2, basis)
+    P = amplitude_ridges(drift.ridges, basis)
+    scale = np.repeat(drift.unit, len(P) // d)
     H, g = np.zeros((len(P), len(P))), np.zeros(len(P))
     for X, h, moves, precision in blocks:
         more, right = _normal_equations(with_intercept(X), h, moves, precision)
         H += more
         g += right
+    H, g = H * np.outer(scale, scale), g * scale
     solution, inverse_diagonal, _ = solve_penalised(H, g, P)
-    parts = solution.reshape(d, -1)
+    parts = (scale * solution).reshape(d, -1)
     determined = float((1 - inverse_diagonal * P).sum())
-    root = inverse_root(H, doubtful_ridges(H, P, ridge_groups(basis, d)))[0].reshape(len(P), d, -1)
-    return Drift(parts[:, 0], parts[:, 1:].T, drift.ridges, drift.unit, determined, [], root)
+    solved = [Solved(H, g, P, solution, ridge_groups(basis, d))]
+    return Drift(parts[:, 0], parts[:, 1:].T, drift.ridges, drift.unit, determined, [], solved)
 
 
 def _normal_equations(ones: Float, duration: Float, moves: Float, precision: Float) -> tuple[Float, Float]:

@@ -36,8 +36,7 @@ class Sigma(NamedTuple):
         """The same without features if all are switched off."""
         if self.basis is None or (self.fit.ridges < OFF).any():
             return self
-        root = self.fit.root[:, :, :1]
-        constant = self.fit._replace(B=self.fit.B[:1], ridges=self.fit.ridges[:, :0], root=root)
+        constant = self.fit._replace(B=self.fit.B[:1], ridges=self.fit.ridges[:, :0], systems=[])  # it is fitted again
         return Sigma(None, self.L, constant)
 
     def at(self, u: Float) -> Float:

@@ -192,7 +192,7 @@ class _Places:
     def corrected_drift(self, learned: Drift, drift: Drift, step: _Steps) -> tuple[Drift, Float, Float]:
         """The drift of which steps like these make the mean that was learned, b² (d,) and the trust (n, d)."""
         change = step.change
-        noise = _variances(change, learned.root)
+        noise = _variances(change, learned.squares)
         signal = np.maximum(self.mean((change @ drift.amplitudes.T) ** 2 - noise), 0.0)
         trust = trusted(signal, noise)
         operators = np.repeat(np.eye(len(self.gram))[None], len(signal), axis=0)
@@ -239,9 +239,9 @@ def _in_units(matrices: Float, sigma: Float) -> Float:
     return symmetric(back @ matrices @ back.swapaxes(1, 2))
 
 
-def _variances(features: Float, root: Float) -> Float:
-    """Of functions of features (n, R + 1), for amplitudes with roots W (q, d, R + 1): shape (n, d)."""
-    return np.stack([((features @ own.T) ** 2).sum(axis=1) for own in np.moveaxis(root, 1, 0)], axis=1)
+def _variances(features: Float, squares: Float) -> Float:
+    """Of functions of features (n, R + 1), for amplitudes with mean squares (d, R + 1, R + 1): shape (n, d)."""
+    return np.stack([((features @ own) * features).sum(axis=1) for own in squares], axis=1)
 
 
 def _noise_of_growth(step: _Steps, learned: Drift, C: Float) -> Float:
@@ -249,7 +249,7 @@ def _noise_of_growth(step: _Steps, learned: Drift, C: Float) -> Float:
     variances = np.diagonal(C, axis1=1, axis2=2)
     noise = np.zeros(len(C))
     for cross, own in zip(step.crosses, variances.T, strict=True):
-        noise += 2 * (_variances(cross, learned.root) / (own[:, None] * variances)).sum(axis=1)
+        noise += 2 * (_variances(cross, learned.squares) / (own[:, None] * variances)).sum(axis=1)
     return noise
 
 
