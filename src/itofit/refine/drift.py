@@ -45,9 +45,7 @@ class Drift(NamedTuple):
     determined: float  # number of amplitudes that the data determine
     folds: list[tuple[Float, Float]]  # intercept and c without the data of each fold
     systems: list[Solved]  # intercept and c of outputs that know of each other, in units of `unit`
-    squares: Float = np.zeros(
-        (0, 0, 0)
-    )  # (d, R + 1, R + 1): mean squares of their errors (`itofit.spread`), in the end
+    squares: Float = np.empty((0, 0, 0))  # (d, R + 1, R + 1): of their errors, once known (`itofit.spread`)
 
     @property
     def amplitudes(self) -> Float:
