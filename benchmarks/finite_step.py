@@ -7,11 +7,12 @@ Parts, all of them or those that are named:
   of length h, so that the functions of one step are the truth;
 - `linear`: the bias for an Ornstein-Uhlenbeck process of a million transitions, h θ = 0.01, 0.1, 0.3;
 - `escape`: the mean time to leave a well of a double well that is seen at one and four tenths of its relaxation time;
-- `seconds`: of both fits.
+- `seconds`: of both fits;
+- `figure`: docs/figures/finite-step.svg, the drift of 3a learned at four lengths of steps.
 
 Results go to benchmarks/results/finite_step_*.json.
 
-    python benchmarks/finite_step.py [cases linear escape seconds] [--seeds 20] [--jobs 2]
+    python benchmarks/finite_step.py [cases linear escape seconds figure] [--seeds 20] [--jobs 2]
 """
 
 import argparse
@@ -20,7 +21,9 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import scipy.integrate
 from common import write_results
@@ -29,7 +32,10 @@ from threadpoolctl import threadpool_limits
 
 import itofit
 from itofit.experiments import EXPERIMENTS
+from itofit.plot.canvas import LEARNED, SECOND, style
 
+FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "finite-step.svg"
+FIGURE_H, FIGURE_TRANSITIONS = [0.001, 0.01, 0.05, 0.1], 50_000
 PAPER = ["1", "2", "3a", "3b", "4a", "4b", "5", "6-events", "6-lag"]
 FINE_STEPS = 200
 POINTS = 2000
@@ -253,7 +259,33 @@ def seconds(arguments, _):
     write_results("finite_step_seconds", rows)
 
 
-PARTS = {"cases": cases, "linear": linear, "escape": escape, "seconds": seconds}
+def figure(_, __):
+    """True drift, drift of one step and corrected drift, and what is wrong with the last two."""
+    with style():
+        fig, axes = plt.subplots(2, len(FIGURE_H), figsize=(11, 5.2), sharex=True, sharey="row", layout="constrained")
+        x = np.linspace(-2, 2, 201)
+        truth = EXPERIMENTS["3a"].drift(x[:, None])[:, 0]
+        for (above, below), h in zip(axes.T, FIGURE_H, strict=True):
+            one_step, sde = both(long_steps("3a", h, FIGURE_TRANSITIONS, 0)[0], 0)
+            above.plot(x, truth, "k--", linewidth=1.4, label="true drift", zorder=3)
+            below.axhline(0, color="k", linestyle="--", linewidth=1.4)
+            styles = (("drift of one step", one_step, SECOND, ":"), ("corrected", sde, LEARNED, "-"))
+            for label, model, colour, line in styles:
+                f, std = (values[:, 0] for values in model.drift(x, return_std=True))
+                above.plot(x, f, line, color=colour, linewidth=2, label=label)
+                below.plot(x, f - truth, line, color=colour, linewidth=2)
+                below.fill_between(x, f - truth - 2 * std, f - truth + 2 * std, color=colour, alpha=0.2, linewidth=0)
+            above.set_title(f"h = {h:g}")
+            below.set_xlabel("x")
+        axes[0, 0].set_ylabel("f(x)")
+        axes[1, 0].set_ylabel("learned − true, ± 2 std")
+        axes[1, 0].set_ylim(-2.2, 2.2)
+        axes[0, -1].legend(fontsize="small", loc="upper right")
+        fig.savefig(FIGURE, metadata={"Date": None})
+    print(f"drawn: {FIGURE}")
+
+
+PARTS = {"cases": cases, "linear": linear, "escape": escape, "seconds": seconds, "figure": figure}
 
 
 if __name__ == "__main__":

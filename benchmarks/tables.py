@@ -316,6 +316,39 @@ def covered(row, reference):
     return [*shares, ", ".join(f"{row[f'{reference}_{what}_width']:.2f}" for what in ("drift", "variances"))]
 
 
+def finite_step_cases(rows):
+    yield ["case", "drift: one step", "corrected", "difference", "worst: one step, corrected", "covariance: one step",
+           "corrected", "difference", "worst: one step, corrected"]  # fmt: skip
+    for row in rows:
+        cells = [row["case"]]
+        for what in ("drift", "covariance"):
+            before, after = row[f"one_step_{what}"], row[f"corrected_{what}"]
+            worst = f"{row[f'worst_one_step_{what}']:.4f}, {row[f'worst_corrected_{what}']:.4f}"
+            cells += [f"{before:.4f}", f"{after:.4f}", signed(after - before, row[f"{what}_change_95"]), worst]
+        yield cells
+
+
+def finite_step_linear(rows):
+    yield ["h θ", "slope: one step", "corrected", "noise: one step", "corrected"]
+    for row in rows:
+        names = (f"{which}_{what}" for what in ("slope", "noise") for which in ("one_step", "corrected"))
+        yield [f"{row['h']:g}", *(signed(row[name], row[f"{name}_error"]) for name in names)]
+
+
+def finite_step_escape(rows):
+    yield ["h", "one step", "corrected", "one step, simulated", "corrected, simulated", "farthest of 20 corrected"]
+    for row in rows:
+        names = ("one_step", "corrected", "one_step_simulated", "corrected_simulated")
+        found = (f"{row[name]:.3f} ± {row[f'{name}_spread']:.3f}" for name in names)
+        yield [f"{row['h']:g}", *found, f"{row['corrected_worst']:.1%}"]
+
+
+def finite_step_seconds(rows):
+    yield ["experiment", "without", "with correction", "ratio"]
+    for row in rows:
+        yield [row["experiment"], f"{row['without']:.3f}", f"{row['with']:.3f}", f"{row['ratio']:.2f}"]
+
+
 def adam_epochs(rows):
     yield [
         "batch",
@@ -361,6 +394,10 @@ TABLES = {
     "hard_cases": hard_cases,
     "refinements": refinements,
     "coverage": coverage,
+    "finite_step_cases": finite_step_cases,
+    "finite_step_linear": finite_step_linear,
+    "finite_step_escape": finite_step_escape,
+    "finite_step_seconds": finite_step_seconds,
     "adam_epochs": adam_epochs,
     "reproduction": as_kept,
     "reproduction_claim": as_kept,

@@ -37,6 +37,20 @@ def frame():
 # What it is
 
 
+def test_moves_that_took_too_short_or_too_long_are_left_out():
+    data = read(frame(), time="t", state="x", track="cell", max_h=0.9)
+    equal(data.h, [0.5])
+    equal(data.groups, ["a"])
+    data = read(frame(), time="t", state="x", track="cell", min_h=0.9)
+    equal(data.inputs.ravel(), [2.0, 0.0])
+    equal(data.groups, ["a", "b"])
+    with pytest.raises(InputError, match=r"between min_h and max_h: they took 0\.5 to 1"):
+        read(frame(), time="t", state="x", track="cell", min_h=2.0)
+    for limits in ({"min_h": 0.0}, {"max_h": "long"}, {"min_h": 2.0, "max_h": 1.0}):
+        with pytest.raises(InputError, match="_h must be"):
+            read(frame(), time="t", state="x", track="cell", **limits)
+
+
 def test_moves_go_from_a_row_to_the_next_of_its_track():
     data = read(frame(), time="t", state=["x", "y"], track="cell")
     equal(data.inputs, [[1, 0], [2, 0], [0, 1]])

@@ -1,6 +1,7 @@
 """Checks of learned models: right models pass at the stated rate, and every defect is found and named."""
 
 import json
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -154,10 +155,10 @@ def accused(diagnosis, name, words, verdict=None):
 def test_wrong_drift(seed):
     data = tracks(one(), 100, 100, seed)
     weak = check(one(drift=0.9), data)
-    accused(weak, "place", "the drift of output 0 is too small")
+    accused(weak, "place", "the drift of x is too small")
     assert weak["place"].values["drift_short_output_0"] == pytest.approx(1.5 / 0.9 - 1, abs=0.25)
     none = check(one(drift=0.0), data)
-    accused(none, "place", "drift of output 0 misses", "bad")
+    accused(none, "place", "drift of x misses", "bad")
     for diagnosis in (weak, none):  # it is not taken for memory or measurement noise
         assert diagnosis["whiteness"].verdict == diagnosis["markov"].verdict == "good"
 
@@ -165,7 +166,7 @@ def test_wrong_drift(seed):
 def test_drift_with_an_offset():
     sde = one()
     off = replace(sde, drift_series=replace(sde.drift_series, offset=np.array([1.0])))
-    accused(check(off, tracks(sde)), "residuals", "output 0 moves by -0.2", "bad")
+    accused(check(off, tracks(sde)), "residuals", "x moves by -0.2", "bad")
 
 
 @pytest.mark.parametrize(("noise", "words"), [(1 / 1.2, "larger than the model"), (1.2, "smaller than the model")])
@@ -196,7 +197,7 @@ def test_light_tails():
 def test_noise_wrong_in_one_region():
     louder = tracks(one(), noise=lambda rng, x: rng.normal(size=x.shape) * np.where(x > 0.7, np.sqrt(2), 1))
     accused(check(one(), louder), "place", "to 2.", "bad")
-    assert "the noise of output 0 has a variance" in check(one(), louder)["place"].text
+    assert "the noise of x has a variance" in check(one(), louder)["place"].text
 
 
 def test_an_interaction_of_two_inputs():
@@ -213,7 +214,7 @@ def test_measurement_noise(seed):
     data = Transitions.from_trajectories(x + 0.08 * rng.normal(size=x.shape), dt=H)
     diagnosis = check(itofit.fit(data, rng=0), data)
     accused(diagnosis, "whiteness", "Negative correlation is the sign of measurement noise")
-    accused(diagnosis, "markov", "two steps of output 0 together have 0.")
+    accused(diagnosis, "markov", "two steps of x together have 0.")
     assert diagnosis["whiteness"].values["measurement_variance_0"] == pytest.approx(0.08**2, rel=0.3)
 
 
@@ -239,7 +240,7 @@ def test_coloured_noise_and_hidden_forces(memory, strength, verdict):
 def test_noise_whose_strength_has_memory():
     data = coloured(20, 0.0, volatility=True)
     diagnosis = check(itofit.fit(data, rng=0), data)
-    accused(diagnosis, "markov", "the size of a step of output 0 goes with that of the one before", "bad")
+    accused(diagnosis, "markov", "the size of a step of x goes with that of the one before", "bad")
     assert diagnosis["whiteness"].verdict == "good"
 
 
@@ -299,9 +300,136 @@ def test_gain():
     accused(check(one(noise=9.0), data), "gain", "worse than constant", "bad")
     constant = model(series([[0.0]], [0.0], 0.0), series([[0.0]], [0.0], 1.0), ((-3,), (3,)))
     accused(check(constant, tracks(constant, 50, 50)), "gain", "not clearly better", "caution")
-    learned = replace(sde, data=replace(sde.data, n_transitions=len(data)))
-    assert "learned from" in check(learned, data)["gain"].text
-    assert "learned from" not in check(sde, data)["gain"].text
+
+
+def test_data_that_were_learned_from_flatter_a_model():
+    """The gain of a constant model is what p = 2 fitted numbers are worth, and not a merit of the model."""
+    data = Transitions.from_trajectories(np.cumsum(np.random.default_rng(0).normal(size=500)), dt=1.0)
+    sde = itofit.fit(data, rng=0)
+    found = check(sde, data)["gain"]
+    assert found.values["gain"] > 2 * found.values["gain_error"]
+    assert found.values["flattery"] == pytest.approx(2 / 499, rel=0.01)
+    accused(check(sde, data), "gain", "These are the data it was learned from, which flatter it", "caution")
+    assert "held out" in found.advice
+    for others in (data[:-1], Transitions(data.inputs[::-1] + 1, data.increments, data.h)):
+        assert "learned from" not in check(sde, others)["gain"].text
+        assert check(sde, others)["gain"].values["flattery"] == 0
+
+
+def test_a_learned_dependence_stays_better_on_its_own_data():
+    data = tracks(one(), 50, 100)
+    found = check(itofit.fit(data, rng=0), data)["gain"]
+    assert found.verdict == "good"
+    assert 0 < found.values["flattery"] < found.values["gain"]
+    assert "flatter it" in found.text
+
+
+def test_the_paper_s_algorithm_counts_all_its_amplitudes():
+    data = tracks(one(), 10, 50)
+    found = check(itofit.fit(data, drift=FEW, covariance=FEW, refine=False, rng=0), data)["gain"]
+    assert found.values["flattery"] == pytest.approx(2 * (1 + 2 * 4) / 500)
+
+
+# Words and numbers
+
+
+def named(data, *names):
+    return Transitions(data.inputs, data.increments, data.h, data.groups, data.kind, list(names))
+
+
+def test_variables_have_their_names():
+    sde, data = two(), tracks(two(), 20, 50)
+    wrong = replace(sde, drift_series=replace(sde.drift_series, offset=np.array([1.0, -2.0])))
+    called = replace(wrong, input_names=("speed", "angle"), output_names=("speed", "angle"))
+    for model_, rows in (
+        (called, data),
+        (called, named(data, "speed", "angle")),
+        (wrong, named(data, "speed", "angle")),
+    ):
+        diagnosis = check(model_, rows)
+        accused(diagnosis, "residuals", "angle moves by +0.", "bad")
+        assert (diagnosis.input_names, diagnosis.output_names) == (("speed", "angle"), ("speed", "angle"))
+        assert "mean_1" in diagnosis["residuals"].values  # numbers are found by number
+    accused(check(wrong, data), "residuals", "x2 moves by +0.", "bad")
+    for text in (str(check(called, data)), str(check(wrong, data))):
+        assert "output 0" not in text
+        assert "input 0" not in text
+    loud = tracks(sde, noise=lambda rng, x: rng.normal(size=x.shape) * np.where(x[:, :1] > 0.7, 1.5, 1))
+    found = check(replace(sde, input_names=("speed", "angle"), output_names=("speed", "angle")), loud)["place"]
+    assert "the inputs are around (speed = 1" in found.text
+
+
+def test_names_in_another_order_are_an_error():
+    sde, data = two(), tracks(two(), 5, 20)
+    called = replace(sde, input_names=("speed", "angle"), output_names=("speed", "angle"))
+    with pytest.raises(InputError, match="the model has speed, angle, the data angle, speed"):
+        check(called, named(data, "angle", "speed"))
+    check(called, named(data, "speed", "direction"))  # renamed
+
+
+def p_of(text):
+    return 0.0 if "p < 1e-16" in text else float(text.split("p = ")[1].split(",")[0])
+
+
+def number_in(text):
+    return float(text.split(", p")[0].split()[-1])
+
+
+@pytest.mark.parametrize("strength", [0.0, 2.0])
+def test_numbers_in_a_row_belong_together(strength):
+    """Of 2 tests in whiteness and 3 in markov, the row shows one quantity and the p-value of its own test."""
+    data = coloured(10, strength, n=20)
+    diagnosis = check(itofit.fit(data, rng=0), data)
+    white, markov = diagnosis["whiteness"], diagnosis["markov"]
+    assert number_in(white.numbers) == pytest.approx(white.values["correlation_0_lag_1"], abs=6e-4)
+    assert p_of(white.numbers) == pytest.approx(min(1, 2 * white.values["p_lag_1_0"]), rel=0.06, abs=1e-16)
+    kinds = {"past predicts": ("predicted_0", "p_mean_0"), "correlation of sizes": ("clustering_0", "p_noise_0"),
+             "two steps/one": ("variance_ratio_0", "p_two_steps_0")}  # fmt: skip
+    quantity, p = next(found for words, found in kinds.items() if markov.numbers.startswith(words))
+    shown = markov.numbers.replace(" of a step,", ",")
+    assert number_in(shown) == pytest.approx(markov.values[quantity], abs=6e-4)
+    assert p_of(markov.numbers) == pytest.approx(min(1, 3 * markov.values[p]), rel=0.06, abs=1e-16)
+    if strength:
+        assert f"{white.values['correlation_0_lag_1']:+.3f} from one step" in white.text
+        assert "good" not in (white.verdict, markov.verdict)
+
+
+def test_what_is_large_but_may_be_chance_says_so():
+    sde = one()
+    for seed in range(10):
+        found = check(sde, tracks(sde, 2, 50, seed))["place"]
+        if found.verdict == "good":
+            assert p_of(found.numbers) == pytest.approx(found.values["p"], rel=0.06)
+            assert "may well be chance" in found.text
+
+
+def test_what_is_clear_but_small_says_so():
+    data = tracks(one(), 400, 100)
+    diagnosis = check(one(drift=1.32), data)
+    assert diagnosis["place"].verdict == "good"
+    assert diagnosis["place"].numbers.endswith(", small")
+    assert "too small to matter" in diagnosis["place"].text
+
+
+def test_jumps_are_looked_at_before_they_are_removed():
+    data = tracks(one(), noise=lambda rng, x: rng.standard_t(3, size=x.shape) / np.sqrt(3))
+    advice = check(one(), data)["residuals"].advice
+    assert advice.startswith("Look at the largest steps first.")
+    assert advice.index("a diffusion is not the right model") < advice.index("remove them")
+
+
+@pytest.mark.parametrize(("factor", "words"), [(1000, "1,000 times those"), (1e-3, "1/1,000 of those")])
+def test_steps_of_another_unit(factor, words):
+    data = tracks(one(), 50, 50)
+    sde = itofit.fit(data, rng=0)
+    diagnosis = check(sde, Transitions(data.inputs, data.increments, factor * data.h, data.groups))
+    assert diagnosis.findings[0].name == "units"
+    accused(diagnosis, "units", words, "bad")
+    assert "are the units of time the same?" in diagnosis.findings[0].text
+    shares = re.findall(r"([\d.,e+]+) ?%", str(diagnosis))
+    assert max(float(share.replace(",", "")) for share in shares) <= 1000
+    near = check(sde, Transitions(data.inputs, data.increments, 5 * data.h, data.groups))
+    assert "units" not in [finding.name for finding in near.findings]
 
 
 # Forms of data

@@ -382,7 +382,7 @@ def test_pure_noise_is_a_constant_drift_and_covariance_and_no_warning():
     sde = itofit.fit(Transitions(x0, np.random.default_rng(1).normal(size=400), 0.1), rng=0)
     assert np.ptp(sde.drift(x0)) < 1e-6 * np.abs(sde.drift(x0)).max()
     assert np.ptp(sde.covariance(x0)) < 1e-6 * sde.covariance(x0).max()
-    assert "f0 on nothing" in sde.summary()
+    assert "f0 is constant" in sde.summary()
 
 
 def test_a_covariance_that_is_mostly_floor_is_a_warning():

@@ -8,6 +8,7 @@ import pytest
 
 from itofit import ARFF, AutomaticSettings, InputError, LearnedSDE, ModelFileError, Transitions, fit, load
 from itofit.records import dependence_text
+from itofit.transitions import check_names, meant
 
 RNG = np.random.default_rng(0)
 X0 = RNG.normal(size=(60, 2))
@@ -202,7 +203,7 @@ def settings(on):
 def test_dependence_by_name():
     on = np.array([[True, False, False], [True, True, False], [False, True, True], [False, False, False]])
     text = dependence_text(settings(on), 2, ["f_a", "f_b", "f_c", "f_d"], ("a", "b"))
-    assert text == "f_a on a alone; f_b on a, b; f_c on b and all inputs together; f_d on nothing"
+    assert text == "f_a on a alone; f_b on a, b; f_c on b and all inputs together; f_d is constant"
     one = AutomaticSettings(n_features=4, groups=np.array([0]), ridges=np.ones((1, 1)), determined=1.0)
     assert dependence_text(one, 1, ["f_a"], ("a",)) == "f_a on a"
 
@@ -223,4 +224,58 @@ def test_short_names_need_no_comma_and_velocities_move():
     data = Transitions.from_underdamped(X0[:, 0], X0[:, 1], X1[:, 0], X1[:, 1], 0.1, names="q", velocity_names="p")
     text = learn(data).summary()
     assert "variables   q, p; p moves" in text
-    assert "_pp on" in text
+    assert "_pp is constant" in text
+
+
+# Of a model and of other data
+
+
+def called(*names):
+    return Transitions.from_pairs(X0, X1, 0.1, names=list(names) or None)
+
+
+def test_names_in_another_order_are_an_error():
+    message = "the model has height, width, the data width, height; make the data again"
+    for other in (("width", "height"), ("width", "depth"), ("depth", "height")):
+        with pytest.raises(InputError, match=message.replace("width, height;", ", ".join(other) + ";")):
+            check_names(NAMED, called(*other))
+
+
+def test_other_names_and_none_are_no_error():
+    for other in (called(), called("height", "width"), called("height", "depth"), called("a", "b")):
+        check_names(NAMED, other)
+        check_names(other, NAMED)
+
+
+def test_outputs_in_another_order_are_an_error():
+    x, dx = np.ones((5, 3)), np.ones((5, 2))
+    pq, qp = (Transitions(x, dx, 0.1, input_names=["a", "b", "c"], output_names=list(names)) for names in ("pq", "qp"))
+    with pytest.raises(InputError, match=r"the outputs of the data are not in the order.*p, q, the data q, p"):
+        check_names(pq, qp)
+
+
+def test_a_similar_name_is_meant():
+    assert meant("sped", ("angle", "Speed")) == " (is it 'Speed' that you mean?)"
+    assert meant("colour", ("angle", "Speed")) == ""
+
+
+def test_columns_of_a_data_frame_are_found_by_their_names():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"t": np.arange(300) * 0.1, "speed": rng.normal(size=300), "signal": rng.normal(size=300)})
+    data = Transitions.from_dataframe(frame, time="t", state=["speed", "signal"])
+    sde = itofit.fit(data, rng=0)
+    expected = sde.drift(frame[["speed", "signal"]].to_numpy())
+    for given in (frame, frame[["signal", "speed"]], frame[["speed", "signal"]]):
+        np.testing.assert_array_equal(sde.drift(given), expected)
+        np.testing.assert_array_equal(sde.covariance(given), sde.covariance(frame[["speed", "signal"]].to_numpy()))
+    renamed = frame[["speed", "signal"]].rename(columns={"speed": "a", "signal": "b"})
+    np.testing.assert_array_equal(sde.drift(renamed), expected)  # other names: by their places
+    swapped = Transitions.from_dataframe(frame, time="t", state=["signal", "speed"])
+    with pytest.raises(itofit.InputError, match="not in the order of the model's"):
+        sde.nll(swapped)
+
+
+def test_one_number_is_one_point_of_one_variable():
+    sde = itofit.fit(Transitions.from_trajectories(np.random.default_rng(0).normal(size=100), dt=1.0), rng=0)
+    np.testing.assert_array_equal(sde.drift(0.5), sde.drift([0.5]))
+    assert sde.covariance(0.5).shape == (1, 1, 1)

@@ -273,6 +273,17 @@ def test_arrows_are_the_drift_and_ellipses_the_noise(two):
     assert "data" in legend(ax)
 
 
+def test_the_legend_of_a_field_leaves_room_for_titles(two):
+    ax = new_axes()
+    plot.field(*two, ax=ax)
+    ax.set_title("a", loc="left")
+    ax.set_title("flow")
+    ax.figure.draw_without_rendering()
+    box = ax.get_legend().get_window_extent()
+    assert box.y1 < ax.xaxis.label.get_window_extent().y0
+    assert box.y0 > 0
+
+
 def test_streams_and_no_ellipses(two):
     sde, data = two
     ax = plot.field(sde, data, stream=True, ellipses=False, ax=new_axes())
@@ -354,7 +365,7 @@ def test_residuals_are_drawn_against_normals_and_inputs(two):
     assert (drawn[0], drawn[-1]) == (diagnosis.residuals[:, 1].min(), diagnosis.residuals[:, 1].max())
     given = [new_axes() for _ in range(3)]
     assert list(plot.residuals(diagnosis, given)) == given
-    assert given[1].get_xlabel() == "input 0"
+    assert given[1].get_xlabel() == "x1"
 
 
 def test_bins_have_the_moments_of_their_rows():
@@ -438,6 +449,8 @@ def test_bad_input_is_refused_with_advice(one, two, three):
         (lambda: plot.drift(sde1, data2), "1 input and 1 output, the data 2 and 2"),
         (lambda: plot.drift(sde2, along=2), "0 \\(x1\\), 1 \\(x2\\); got 2"),
         (lambda: plot.drift(sde2, output="y"), "output must be"),
+        (lambda: plot.drift(sde1, output="heigt"), "got 'heigt' \\(is it 'height' that you mean\\?\\)"),
+        (lambda: plot.slices(sde3, inputs=["A"]), "is it 'a' that you mean"),
         (lambda: plot.drift(sde2, at=[1.0]), "expected shape \\(2,\\)"),
         (lambda: plot.drift(sde1, ax="here"), "ax must be"),
         (lambda: plot.diffusion(sde2, entry=0), "two variables"),
@@ -461,6 +474,14 @@ def test_bad_input_is_refused_with_advice(one, two, three):
             draw()
 
 
+def test_data_whose_variables_are_in_another_order_are_refused(three):
+    sde, data = three
+    other = itofit.Transitions(data.inputs, data.increments, data.h, None, None, ["b", "a", "c"], ["p", "q"])
+    for draw in (plot.drift, plot.diffusion, plot.heatmap, plot.slices, plot.overview):
+        with pytest.raises(InputError, match="the model has a, b, c, the data b, a, c"):
+            draw(sde, data=other)
+
+
 def test_without_matplotlib_it_says_what_to_install(one, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.setitem(sys.modules, name, None)
@@ -472,4 +493,18 @@ def test_nothing_is_imported_before_it_is_needed():
     import subprocess
 
     code = "import sys, itofit.plot, itofit.report; assert 'matplotlib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    code = """
+import sys, itofit
+slow = ("matplotlib", "pandas", "jax", "typer", "sklearn", "scipy.stats", "scipy.integrate", "itofit.plot")
+assert not [name for name in slow if name in sys.modules]
+assert set(itofit.__all__) <= set(dir(itofit))
+import itofit.report.page
+assert callable(itofit.report) and callable(itofit.check)  # the function, also when its package is imported
+assert itofit.plot.drift and itofit.check is itofit.diagnostics.check
+try:
+    itofit.colour
+except AttributeError as error:
+    assert "no attribute 'colour'" in str(error)
+"""
     subprocess.run([sys.executable, "-c", code], check=True)

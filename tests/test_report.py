@@ -43,6 +43,14 @@ def page(one, tmp_path_factory):
     return report(*one, tmp_path_factory.mktemp("report") / "one.html")
 
 
+def test_data_whose_variables_are_in_another_order_are_refused(general, tmp_path):
+    sde, data = general
+    other = itofit.Transitions(data.inputs, data.increments, data.h, None, None, ["a", "b", "c"], ["q", "p"])
+    with pytest.raises(InputError, match="the model has p, q, the data q, p"):
+        report(sde, other, tmp_path / "page.html")
+    assert not list(tmp_path.iterdir())
+
+
 def words(path):
     """The text of a page without its pictures."""
     return re.sub(r"data:image/png;base64,[^\"]*", "", path.read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from itofit import InputError, Transitions
+from itofit import DataWarning, InputError, Transitions
 
 equal = np.testing.assert_array_equal
 
@@ -200,6 +200,27 @@ def test_moves_that_took_too_long_are_left_out():
     data = Transitions.from_trajectories([0.0, 1.0, 2.0, 3.0], times=[0.0, 1.0, 3.0, 4.0], max_h=1.0)
     equal(data.inputs.ravel(), [0.0, 2.0])
     equal(data.h, [1.0, 1.0])
+
+
+def test_limits_of_h_allow_for_rounding():
+    times = 0.1 * np.arange(30)  # whose differences are not all 0.1
+    assert len(np.unique(np.diff(times))) > 1
+    assert len(Transitions.from_trajectories(np.arange(30.0), times=times, min_h=0.1, max_h=0.1)) == 29
+    with pytest.raises(InputError, match="min_h must be at most max_h, got 2 and 1"):
+        Transitions.from_trajectories(np.arange(30.0), times=times, min_h=2.0, max_h=1.0)
+
+
+def test_an_array_with_far_more_columns_than_rows_may_hold_tracks_as_rows():
+    tracks = np.arange(300.0).reshape(3, 100)
+    with pytest.warns(DataWarning, match=r"\(3, 100\) is read as one trajectory of 100 variables at 3 times") as caught:
+        data = Transitions.from_trajectories(tracks, dt=1.0)
+    assert caught[0].filename == __file__
+    assert (len(data), data.n_inputs) == (2, 100)
+    for meant in (list(tracks), tracks[:, :, None]):  # as the warning says
+        assert len(Transitions.from_trajectories(meant, dt=1.0)) == 297
+    assert Transitions.from_trajectories(tracks.T, dt=1.0).n_inputs == 3
+    for few in (np.ones((3, 10)), np.ones((20, 20)), np.ones((2, 3, 100))):
+        Transitions.from_trajectories(few, dt=1.0)  # which may well be what they seem
 
 
 def test_several_missing_observations_do_not_change_the_label_of_the_trajectory():
@@ -423,3 +444,25 @@ def test_pandas_gaps_of_nullable_columns_are_gaps():
     pd = pytest.importorskip("pandas")
     path = pd.Series([0.0, 1.0, None, 3.0, 5.0], dtype="Float64")
     equal(Transitions.from_trajectories(path, dt=1.0).inputs, [[0.0], [3.0]])
+
+
+# Blocks
+
+
+def test_what_only_transitions_in_memory_have():
+    data = Transitions.from_blocks([pairs()])
+    for name in ("groups", "inputs", "increments", "h", "rates"):
+        with pytest.raises(InputError, match=f"read block by block have no {name} of all"):
+            getattr(data, name)
+        assert not hasattr(data, name)
+    with pytest.raises(AttributeError, match="no attribute 'colour'"):
+        data.colour  # noqa: B018
+
+
+def test_blocks_cannot_be_split_by_groups():
+    data = Transitions.from_blocks([pairs(groups=np.arange(40) // 4)])
+    with pytest.raises(InputError, match="by='groups' needs transitions in memory"):
+        data.split(by="groups")
+    with pytest.raises(InputError, match="by must be one of"):
+        data.split(by="time")
+    assert [len(part) for part in data.split(0.25, by="rows", rng=0)] == [30, 10]

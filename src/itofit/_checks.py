@@ -75,8 +75,10 @@ def float_array(name: str, value: npt.ArrayLike, *, allow_nan: bool = False) -> 
 
 
 def columns(name: str, value: npt.ArrayLike, *, n_columns: int | None = None, allow_nan: bool = False) -> Float:
-    """`value` as an array of shape (n, n_columns); a vector of shape (n,) is read as one column."""
+    """`value` as an array (n, n_columns); a vector (n,) is read as one column, a number as one point."""
     array = float_array(name, value, allow_nan=allow_nan)
+    if array.ndim == 0 and n_columns == 1:
+        array = array[None]
     if array.ndim == 1 and n_columns in (None, 1):
         array = array[:, None]
     if array.ndim != 2 or (n_columns is not None and array.shape[1] != n_columns):

@@ -456,7 +456,8 @@ def _target_units(mean: Float, structure: Structure) -> Float:
 
 def _check_form(data: object) -> None:
     if not isinstance(data, Transitions | BlockedTransitions):
-        raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
+        made_by = "from_dataframe" if hasattr(data, "columns") else "from_trajectories and from_pairs"
+        raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.{made_by}")
 
 
 def _check_learnable(found: Survey, warn: bool) -> None:

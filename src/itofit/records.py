@@ -18,6 +18,9 @@ from itofit.normal_equations import Form
 from itofit.search import SearchHistory, SearchStop
 from itofit.transitions import plural, shown_range
 
+NOTHING = "nothing"
+"""What a constant depends on."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataSummary:
@@ -59,7 +62,7 @@ class AutomaticSettings:
         """What one output depends on, in words: with names of the inputs, or with their numbers from 0."""
         groups = self.groups[self.ridges[output] < OFF]
         if not len(groups):
-            return "nothing"
+            return NOTHING
         if names is not None:
             singles, together = [names[g] for g in groups if g < n_inputs], n_inputs > 1 and n_inputs in groups
             alone = " alone" if len(singles) == 1 < n_inputs and not together else ""
@@ -152,7 +155,12 @@ def dependence_text(
     found: dict[str, list[str]] = {}
     for j, output in enumerate(outputs):
         found.setdefault(settings.depends_on(j, n_inputs, inputs), []).append(output)
-    return "; ".join(f"{', '.join(equal)} on {what}" for what, equal in found.items())
+    return "; ".join(
+        f"{', '.join(equal)} {'is' if len(equal) == 1 else 'are'} constant"
+        if what == NOTHING
+        else f"{', '.join(equal)} on {what}"
+        for what, equal in found.items()
+    )
 
 
 def candidates_text(candidates: tuple[Candidate, ...]) -> list[str]:

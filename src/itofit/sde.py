@@ -59,7 +59,7 @@ from itofit.search import SearchHistory
 from itofit.simulation import Outside, gaussian_paths
 from itofit.spread import standard_deviations, with_members
 from itofit.trajectories import frame_of
-from itofit.transitions import BlockedTransitions, Kind, Transitions, default_names, names_of, plural
+from itofit.transitions import BlockedTransitions, Kind, Transitions, check_names, default_names, names_of, plural
 from itofit.transitions.tables import optional
 
 BATCH_ROWS = 65_536
@@ -70,7 +70,8 @@ UNLIMITED = np.array([[-np.inf], [np.inf]])
 class LearnedSDE:
     """A learned stochastic differential equation dx = f(x) dt + σ(x) dW, Σ = σσᵀ.
 
-    `itofit.fit` makes it. Points are arrays of shape (n, m), or (n,) when there is one input.
+    `itofit.fit` makes it. Points are arrays of shape (n, m), or (n,) when there is one input; of a data frame with
+    columns of the inputs' names those columns are taken, in any order and among others.
 
     Parameters
     ----------
@@ -190,6 +191,7 @@ class LearnedSDE:
         >>> sde.drift(x).shape, sde.covariance(x).shape
         ((5, 2), (5, 2, 2))
         """
+        x = self._points(x)
         f = self.drift_series(x)
         if self.drift_in_noise_units:
             f = np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), f))
@@ -197,6 +199,13 @@ class LearnedSDE:
             return f
         own = standard_deviations(self._spread(self.drift_spread), x, self.n_outputs)
         return f, with_members(own, f, [member.drift(x) for member in self.members])
+
+    def _points(self, x: npt.ArrayLike) -> Float:
+        """Points as an array of shape (n, m); of a data frame with columns of the inputs' names, those columns."""
+        names = list(self.input_names)
+        if hasattr(x, "columns") and set(names) <= set(x.columns):
+            x = x[names]  # type: ignore[index]
+        return columns("x", x, n_columns=self.n_inputs)
 
     @staticmethod
     def _spread(series: FourierSeries | None) -> FourierSeries:
@@ -214,7 +223,7 @@ class LearnedSDE:
                 "this drift is a product of two learned functions (fit(..., refine=False, weight_drift=True)) whose "
                 "exact derivatives are not available; learn it without the additional step"
             )
-        return self.drift_series.jacobian(x)
+        return self.drift_series.jacobian(self._points(x))
 
     @overload
     def covariance(self, x: npt.ArrayLike, raw: bool = False, return_std: Literal[False] = False) -> Float: ...
@@ -232,6 +241,7 @@ class LearnedSDE:
             Return also the standard deviation of each entry, shape (n, d, d), as for `drift`. Intervals of the
             diagonal that stay positive: `variance_interval`.
         """
+        x = self._points(x)
         sigma = self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
         if not return_std:
             return sigma
@@ -268,7 +278,7 @@ class LearnedSDE:
 
     def floored(self, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Where `covariance` had to keep an eigenvalue within its limits: an array of bool of shape (n,)."""
-        points = columns("x", x, n_columns=self.n_inputs)
+        points = self._points(x)
         changed = np.empty(len(points), dtype=bool)
         for rows in _batches(len(points)):
             changed[rows] = self._covariance(points[rows], self.limits)[1]
@@ -338,7 +348,7 @@ class LearnedSDE:
         >>> f.shape, bool(f < mean)
         ((1, 1), True)
         """
-        x = columns("x", x, n_columns=self.n_inputs)
+        x = self._points(x)
         steps = np.broadcast_to(float_array("h", h), len(x))
         if not (np.isfinite(steps) & (steps > 0)).all():
             raise InputError(f"h must be > 0, got {steps.min()}")
@@ -376,7 +386,7 @@ class LearnedSDE:
         """
         if self.step_correction is None or self.one_step is None:
             raise InputError("this model was not corrected for the length of steps: fit it with correct_step=True")
-        points = columns("x", x, n_columns=self.n_inputs)
+        points = self._points(x)
         spread = self._spread(self.one_step.drift_spread)
         trust = np.empty((len(points), self.n_outputs))
         for rows in _batches(len(points)):
@@ -429,6 +439,7 @@ class LearnedSDE:
                 f"the model has {plural(self.n_inputs, 'input')} and {plural(self.n_outputs, 'output')}, "
                 f"the data {data.n_inputs} and {data.n_outputs}"
             )
+        check_names(self, data)
         values, total, n = [], 0.0, 0
         for block in data.blocks():
             for rows in _batches(len(block)):

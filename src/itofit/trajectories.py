@@ -12,6 +12,9 @@ import numpy.typing as npt
 
 from itofit._checks import DataWarning, Float, InputError, Int, columns, float_array, plain_array, positive
 
+MANY_VARIABLES = 10
+"""With more of them than this, and fewer times, an array is asked whether its rows are trajectories."""
+
 
 def as_trajectories(paths: npt.ArrayLike | Sequence[npt.ArrayLike]) -> list[Float]:
     """Trajectories as a list of arrays of shape (T, d)."""
@@ -27,6 +30,7 @@ def as_trajectories(paths: npt.ArrayLike | Sequence[npt.ArrayLike]) -> list[Floa
         found = [columns(f"paths[{i}]", path, allow_nan=True) for i, path in enumerate(paths)]
     else:
         array = float_array("paths", paths, allow_nan=True)  # type: ignore[arg-type]
+        _warn_of_rows(array)
         if array.ndim == 3:
             found = [columns(f"paths[{i}]", path, allow_nan=True) for i, path in enumerate(array)]
         else:
@@ -37,6 +41,19 @@ def as_trajectories(paths: npt.ArrayLike | Sequence[npt.ArrayLike]) -> list[Floa
     if len(widths) > 1:
         raise InputError(f"all trajectories must have the same number of columns, got {sorted(widths)}")
     return found
+
+
+def _warn_of_rows(array: Float) -> None:
+    """Say so if one trajectory has more variables than times: its rows are more likely trajectories."""
+    if array.ndim == 2 and array.shape[1] > max(len(array), MANY_VARIABLES):
+        T, d = array.shape
+        warnings.warn(
+            f"an array of shape ({T}, {d}) is read as one trajectory of {d} variables at {T} times; if its rows are "
+            f"{T} trajectories of one variable, give them as list(paths) or paths[:, :, None], and if it is one of "
+            f"{T} variables, as paths.T",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def _holds_arrays(values: Sequence[object]) -> bool:
@@ -195,6 +212,11 @@ class Moves(NamedTuple):
     end: Float
     h: Float
     groups: npt.NDArray[np.generic] | None
+
+    def taken(self, rows: npt.NDArray[np.bool_]) -> Moves:
+        """Some of them."""
+        groups = None if self.groups is None else self.groups[rows]
+        return Moves(self.start[rows], self.end[rows], self.h[rows], groups)
 
 
 def moves_in(found: Observations, dt: float | None, *, sort: bool) -> Moves:

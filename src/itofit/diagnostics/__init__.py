@@ -17,11 +17,11 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import RNG, InputError, fraction, generator
 from itofit.diagnostics.findings import Diagnosis, Finding, Verdict
 from itofit.diagnostics.memory import markov, whiteness
-from itofit.diagnostics.model import discretisation, extrapolation, gain, positive_definiteness
+from itofit.diagnostics.model import discretisation, extrapolation, gain, positive_definiteness, units
 from itofit.diagnostics.residuals import distribution, over_inputs
 from itofit.diagnostics.sample import take_sample
 from itofit.sde import LearnedSDE
-from itofit.transitions import BlockedTransitions, Transitions, plural
+from itofit.transitions import BlockedTransitions, Transitions, check_names, plural
 
 __all__ = ["Diagnosis", "Finding", "Verdict", "check"]
 
@@ -42,7 +42,9 @@ def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG =
     - ``extrapolation``: how much of the data is outside the range of the training data or alone, and how much of that
       range has data near?
     - ``positive_definiteness``: how often did Σ need its limits?
-    - ``gain``: is the model better than constant drift and noise?
+    - ``gain``: is the model better than constant drift and noise? Data that it was learned from flatter it, and are
+      found by their number and range: then its gain must be clearly more than that.
+    - ``units``, only if so: the steps are ten times as long as those learned from, or more, or as much shorter.
 
     A deviation counts only if it is significant *and* large enough to matter, since with many rows any tiny one is
     significant: 0.05 in the mean (in standard deviations of a step) or a fifth of the drift, 0.1 in the variance, 0.2
@@ -53,8 +55,8 @@ def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG =
     ----------
     sde : LearnedSDE
     data : Transitions
-        At least 20, with the inputs and outputs of the model. Of more than 200,000, stretches of 100 consecutive ones
-        are judged, 200,000 rows altogether, spread evenly over the data from random starts.
+        At least 20, with the inputs and outputs of the model, in their order. Of more than 200,000, stretches of 100
+        consecutive ones are judged, 200,000 rows altogether, spread evenly over the data from random starts.
     rng : int, Generator or None
         Draws those stretches, points of the box, and folds.
     level : float
@@ -92,12 +94,15 @@ def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG =
             f"the model has {plural(sde.n_inputs, 'input')} and {plural(sde.n_outputs, 'output')}, kind {sde.kind!r}, "
             f"the data {data.n_inputs} and {data.n_outputs}, kind {data.kind!r}"
         )
+    check_names(sde, data)
     least = max(LEAST_ROWS, 5 * data.n_outputs)
     if len(data) < least:
         raise InputError(f"a check needs at least {least} transitions, got {len(data)}; give more data")
     with one_blas_thread:  # for the same result on any number of them
         sample = take_sample(sde, data, random)
+        other_unit = units(sde, sample)
         findings = (
+            *([] if other_unit is None else [other_unit]),
             distribution(sample, level),
             over_inputs(sample, level),
             whiteness(sample, level),
@@ -108,5 +113,11 @@ def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG =
             gain(sde, sample, random),
         )
     return Diagnosis(
-        findings=findings, residuals=sample.z, inputs=sample.data.inputs, n_transitions=sample.n_all, level=level
+        findings=findings,
+        residuals=sample.z,
+        inputs=sample.data.inputs,
+        n_transitions=sample.n_all,
+        level=level,
+        input_names=sample.inputs,
+        output_names=sample.outputs,
     )

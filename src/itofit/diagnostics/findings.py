@@ -16,6 +16,8 @@ from itofit.transitions import plural
 
 Verdict = Literal["good", "caution", "bad", "not available"]
 WIDTH = 80
+MOST_PERCENT = 10.0
+"""Shares above this, 1000 %, are written as multiples."""
 BAD = 3.0
 """How many times the size that matters is bad."""
 
@@ -65,6 +67,8 @@ class Diagnosis:
         How many transitions the data have.
     level : float
         Probability of a false alarm, for each finding that rests on tests.
+    input_names, output_names : tuples of str
+        What the m inputs and d outputs are called: by the model, or by the data if the model has no names of its own.
     """
 
     findings: tuple[Finding, ...]
@@ -72,6 +76,8 @@ class Diagnosis:
     inputs: Float
     n_transitions: int
     level: float
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
 
     @property
     def worst(self) -> Verdict:
@@ -138,6 +144,7 @@ class Deviation(NamedTuple):
     p: float
     size: float  # in units of the size that matters
     found: str  # in words, should it count
+    short: str = ""  # the quantity in a table
 
 
 def family_p(deviations: Sequence[Deviation]) -> float:
@@ -149,6 +156,27 @@ def counting(deviations: Sequence[Deviation], level: float) -> list[Deviation]:
     """Those that are significant, with all tests together at the given level, and matter; the largest first."""
     found = [each for each in deviations if each.p * len(deviations) < level and each.size >= 1.0]
     return sorted(found, key=lambda deviation: -deviation.size)
+
+
+def clearest(deviations: Sequence[Deviation], level: float) -> Deviation:
+    """The one to show: the largest that counts, or else the least likely by chance."""
+    found = counting(deviations, level)
+    return found[0] if found else min(deviations, key=lambda deviation: deviation.p)
+
+
+def shown_with_p(shown: Deviation, deviations: Sequence[Deviation], level: float) -> str:
+    """The quantity of a deviation and its own p-value, corrected for the number of tests, for a table."""
+    p = min(1.0, len(deviations) * shown.p)
+    return f"{shown.short}, {p_text(p)}{', small' if p < level and shown.size < 1 else ''}"
+
+
+def why_good(deviations: Sequence[Deviation], level: float) -> str:
+    """Why the clearest of deviations that do not count does not."""
+    shown = clearest(deviations, level)
+    p = min(1.0, len(deviations) * shown.p)
+    if p < level:
+        return f"The clearest deviation is too small to matter: {shown.found}."
+    return f"The clearest deviation may well be chance ({p_text(p)} among {len(deviations)}): {shown.found}."
 
 
 def verdict_of(deviations: Sequence[Deviation], level: float) -> Verdict:
@@ -192,6 +220,25 @@ def drift_share(effect: float, drift: float) -> str:
     return (
         f"{effect / drift:.0%} of the drift's typical size" if 10 * drift > effect else "far more than the drift says"
     )
+
+
+def percent(value: float, decimals: int = 1, of: str = "") -> str:
+    """A share, of something if that is said; one above 1000 % as a multiple."""
+    if value < MOST_PERCENT:
+        return f"{value:.{decimals}%}" + (f" of {of}" if of else "")
+    return f"{multiple(value)} times" + (f" {of}" if of else "")
+
+
+def multiple(value: float) -> str:
+    """How many times, without decimals that nobody needs."""
+    return f"{value:,.0f}" if 10 <= value < 1e6 else f"{value:.2g}"
+
+
+def compared(ratio: float, what: str) -> str:
+    """How a number compares with another, given their ratio: 12% smaller than ..., or 20 times what ..."""
+    if ratio > 1 + MOST_PERCENT:
+        return f"{multiple(ratio)} times {what}"
+    return f"{abs(ratio - 1):.0%} {'smaller' if ratio < 1 else 'larger'} than"
 
 
 def p_text(p: float) -> str:

@@ -15,14 +15,15 @@ from itofit._checks import Float, Int
 from itofit.diagnostics.findings import (
     Deviation,
     Finding,
+    clearest,
     counting,
     drift_share,
     family_p,
     in_noise_or_drift,
     not_available,
-    p_text,
     root_above_noise,
     sentences,
+    shown_with_p,
     two_sided,
     verdict_of,
 )
@@ -51,39 +52,42 @@ def whiteness(sample: Sample, level: float) -> Finding:
     values: dict[str, float] = {}
     correlations: list[Float] = []
     for j, z in enumerate(_beside_the_state(sample).T):
-        r, found, numbers = _white(z, sample.run, j)
+        r, found, numbers = _white(z, sample.run, j, sample.outputs[j])
         deviations += found
         correlations.append(r)
         values |= numbers | {f"measurement_variance_{j}": _measurement_variance(sample, j)}
     worst = counting(deviations, level)
     text, advice = "Residuals of one step say nothing of those of the next, as far as the data can tell.", ""
+    shown = clearest(deviations if worst else deviations[::2], level)
     if worst:
-        j = deviations.index(worst[0]) // 2
-        text, advice = _cause(sample, j, correlations[j], values[f"measurement_variance_{j}"], worst[0].found)
-    first = max((r[0] for r in correlations), key=abs)
-    p = family_p(deviations)
+        j = deviations.index(shown) // 2
+        if (first := deviations[2 * j]) in worst:  # which says more of the cause than all lags together
+            shown = first
+        text, advice = _cause(sample, j, correlations[j], values[f"measurement_variance_{j}"], shown.found)
     return Finding(
         name=name,
         title=title,
-        values={"p": p} | values,
-        numbers=f"correlation of steps {first:+.3f}, {p_text(p)}",
+        values={"p": family_p(deviations)} | values,
+        numbers=shown_with_p(shown, deviations, level),
         verdict=verdict_of(deviations, level),
         text=text,
         advice=advice,
     )
 
 
-def _white(z: Float, run: Int, j: int) -> tuple[Float, list[Deviation], dict[str, float]]:
+def _white(z: Float, run: Int, j: int, name: str) -> tuple[Float, list[Deviation], dict[str, float]]:
     """Correlations of one output at each lag, their deviations from zero, and all numbers."""
     r, t, n = _correlations(z, run)
     q = float(np.sum(t**2))
     p_all, p_first = float(chdtrc(len(t), q)), two_sided(t[0])
     total = root_above_noise(float(np.sum(r**2)), float(np.sum(1 / n)))
-    found = f"residuals of output {j} are correlated in time ({r[0]:+.3f} from one step to the next)"
+    found = f"residuals of {name} are correlated in time ("
     deviations = [
-        Deviation("first", p_first, abs(r[0]) / MATTERS, found),
-        Deviation("all", p_all, total / MATTERS, found),
-    ]
+        Deviation("first", p_first, abs(r[0]) / MATTERS, f"{found}{r[0]:+.3f} from one step to the next)",
+                  f"correlation of steps {r[0]:+.3f}"),
+        Deviation("all", p_all, total / MATTERS, f"{found}{total:.3f} over {len(r)} steps together)",
+                  f"correlation over {len(r)} steps {total:.3f}"),
+    ]  # fmt: skip
     values = {f"correlation_{j}_lag_{k}": float(value) for k, value in enumerate(r, start=1)}
     values |= {f"ljung_box_{j}": q, f"p_ljung_box_{j}": p_all, f"p_lag_1_{j}": p_first, f"total_correlation_{j}": total}
     return r, deviations, values
@@ -196,7 +200,7 @@ def markov(sample: Sample, level: float) -> Finding:
     deviations: list[Deviation] = []
     values: dict[str, float] = {}
     for j, drift in enumerate(sample.drift_size):
-        found, numbers = _memory(past, _two_steps(sample, beside[:, j]), float(drift), j)
+        found, numbers = _memory(past, j, _two_steps(sample, beside[:, j]), float(drift), sample.outputs[j])
         deviations += found
         values |= {f"{what}_{j}": number for what, number in numbers.items()}
     worst = counting(deviations, level)
@@ -205,13 +209,11 @@ def markov(sample: Sample, level: float) -> Finding:
     )
     if worst:
         text = "The state is not all that matters for the next step. " + sentences(worst)
-    ratio = max((values[f"variance_ratio_{j}"] for j in range(sample.z.shape[1])), key=lambda value: abs(value - 1))
-    p = family_p(deviations)
     return Finding(
         name=name,
         title=title,
-        values={"p": p} | values,
-        numbers=f"two steps/one {ratio:.3f}, {p_text(p)}",
+        values={"p": family_p(deviations)} | values,
+        numbers=shown_with_p(clearest(deviations, level), deviations, level),
         verdict=verdict_of(deviations, level),
         text=text,
         advice=" ".join(dict.fromkeys(_ADVICE[deviation.name] for deviation in worst)),
@@ -219,7 +221,7 @@ def markov(sample: Sample, level: float) -> Finding:
 
 
 def _memory(
-    past: Past, two_steps: tuple[float, float], drift: float, j: int
+    past: Past, j: int, two_steps: tuple[float, float], drift: float, name: str
 ) -> tuple[list[Deviation], dict[str, float]]:
     """Deviations of one output from a process without memory, and their numbers."""
     p, predicted = _score(past.z[:, j], past.past)
@@ -229,12 +231,14 @@ def _memory(
     p_two = two_sided(abs(ratio - 1) / error)
     deviations = [
         Deviation("mean", p, in_noise_or_drift(predicted, drift),
-                  f"earlier steps predict {predicted:.3f} standard deviations of the next step of output {j}, "
-                  f"{drift_share(predicted, drift)}"),
+                  f"earlier steps predict {predicted:.3f} standard deviations of the next step of {name}, "
+                  f"{drift_share(predicted, drift)}", f"past predicts {predicted:.3f} of a step"),
         Deviation("noise", p_noise, clustering / MATTERS,
-                  f"the size of a step of output {j} goes with that of the one before (correlation {clustering:.2f})"),
+                  f"the size of a step of {name} goes with that of the one before (correlation {clustering:.2f})",
+                  f"correlation of sizes {clustering:.3f}"),
         Deviation("two steps", p_two, abs(ratio - 1) / MATTERS,
-                  f"two steps of output {j} together have {ratio:.2f} of the variance that single ones imply"),
+                  f"two steps of {name} together have {ratio:.2f} of the variance that single ones imply",
+                  f"two steps/one {ratio:.3f}"),
     ]  # fmt: skip
     numbers = {"predicted": predicted, "p_mean": p, "clustering": clustering, "p_noise": p_noise}
     return deviations, numbers | {"variance_ratio": ratio, "variance_ratio_error": error, "p_two_steps": p_two}

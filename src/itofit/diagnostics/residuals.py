@@ -11,14 +11,19 @@ from itofit._checks import Float, Int
 from itofit.diagnostics.findings import (
     Deviation,
     Finding,
+    clearest,
+    compared,
     counting,
     drift_share,
     family_p,
     in_noise_or_drift,
+    percent,
     root_above_noise,
     sentences,
+    shown_with_p,
     two_sided,
     verdict_of,
+    why_good,
 )
 from itofit.diagnostics.sample import Sample
 
@@ -43,7 +48,7 @@ def distribution(sample: Sample, level: float) -> Finding:
     values: dict[str, float] = {}
     for j, (z, drift) in enumerate(zip(sample.z.T, sample.drift_size, strict=True)):
         numbers = _numbers(z, float(drift))
-        deviations += _moments(numbers, len(z), float(drift), f"output {j}")
+        deviations += _moments(numbers, len(z), float(drift), sample.outputs[j])
         values |= {f"{name}_{j}": value for name, value in numbers.items()}
     d = sample.z.shape[1]
     verdict = verdict_of(deviations, level)
@@ -57,7 +62,7 @@ def distribution(sample: Sample, level: float) -> Finding:
         name="residuals",
         title="residuals",
         values={"p": family_p(deviations), "n": float(len(sample.z))} | values,
-        numbers=f"mean {mean:+.3f}, variance {variance:.3f}, kurt. {kurtosis:+.2f}",
+        numbers=f"mean {mean:+.3f}, variance {_fixed(variance)}, kurt. {kurtosis:+.2f}",
         verdict=verdict,
         text=text,
         advice=" ".join(dict.fromkeys(_ADVICE[deviation.name] for deviation in worst)),
@@ -69,8 +74,9 @@ _ADVICE = {
     "variance": "The noise is over- or underestimated: learn from more data, or from data of the same kind as these.",
     "skewness": "Skewed steps come from noise that changes within a step, or from jumps: observe at shorter steps, or "
     "transform the variable (such as to its logarithm) so that its noise is even.",
-    "kurtosis": "Look for outliers and tracking errors and remove them. If large steps are real (jumps, bursts, "
-    "switching), an SDE with Gaussian noise has the right mean and covariance of a step, but not its rare events.",
+    "kurtosis": "Look at the largest steps first. If they are real (jumps, bursts, switching), a diffusion is not the "
+    "right model: it has the mean and covariance of a step, but not its rare events. If they are errors (of tracking, "
+    "of measurement), remove them and learn again.",
     "light tails": "Steps are bounded, discrete or a mixture: check the resolution of the data, or observe at longer "
     "steps.",
     "place mean": "The drift misses something: give more data where it is wrong, or look for another variable that it "
@@ -79,6 +85,11 @@ _ADVICE = {
     "place variance": "The noise is wrong somewhere: give more data there, or look for another variable it depends on.",
 }
 _ADVICE["tail"] = _ADVICE["kurtosis"]
+
+
+def _fixed(value: float) -> str:
+    """A number for a table."""
+    return f"{value:.3f}" if abs(value) < 1000 else f"{value:.3g}"
 
 
 def _numbers(z: Float, drift: float) -> dict[str, float]:
@@ -128,8 +139,7 @@ def _moments(v: dict[str, float], n: int, drift: float, name: str) -> list[Devia
     found = {
         "mean": f"{name} moves by {mean:+.3f} standard deviations of a step more than the drift says, "
         f"{drift_share(abs(mean), drift)}",
-        "variance": f"the noise of {name} has a variance {off:.0%} {'smaller' if v['variance'] < 1 else 'larger'} than "
-        "the model says",
+        "variance": f"the noise of {name} has a variance {compared(v['variance'], 'what')} the model says",
         "skewness": f"residuals of {name} are skewed ({skewness:+.2f}, normal is 0 ± {v['skewness_error']:.2f})",
         "kurtosis": f"residuals of {name} have {'heavy' if kurtosis > 0 else 'light'} tails (excess kurtosis "
         f"{kurtosis:+.2f}, normal is 0 ± {v['kurtosis_error']:.2f})",
@@ -152,7 +162,8 @@ def _extreme(values: dict[str, float], name: str, d: int) -> float:
 class Bins(NamedTuple):
     """A partition of the rows by their inputs."""
 
-    name: str
+    key: str  # for numbers by name
+    names: tuple[str, ...]  # of what the rows are described by
     labels: Int  # (n,)
     x: Float  # (n, m) what the rows are described by
 
@@ -161,8 +172,9 @@ class Bins(NamedTuple):
         rows = self.x[self.labels == label]
         low, high = rows.min(axis=0), rows.max(axis=0)
         if len(low) == 1:
-            return f"{self.name} is {low[0]:.3g} to {high[0]:.3g}"
-        return f"the inputs are around ({', '.join(f'{value:.3g}' for value in np.median(rows, axis=0))})"
+            return f"{self.names[0]} is {low[0]:.3g} to {high[0]:.3g}"
+        middle = zip(self.names, np.median(rows, axis=0), strict=True)
+        return f"the inputs are around ({', '.join(f'{name} = {value:.3g}' for name, value in middle)})"
 
 
 def over_inputs(sample: Sample, level: float) -> Finding:
@@ -175,34 +187,33 @@ def over_inputs(sample: Sample, level: float) -> Finding:
     """
     deviations: list[Deviation] = []
     values: dict[str, float] = {}
-    worst_mean, worst_variance = 0.0, 0.0
-    for bins in _partitions(sample.data.inputs):
+    for bins in _partitions(sample.data.inputs, sample.inputs):
         for j, (z, drift) in enumerate(zip(sample.z.T, sample.drift_size, strict=True)):
-            found, numbers = _lack_of_fit(z - z.mean(), bins, float(drift), f"output {j}")
+            found, numbers = _lack_of_fit(z - z.mean(), bins, float(drift), sample.outputs[j])
             deviations += found
-            values |= {f"{key}_{bins.name.replace(' ', '_')}_output_{j}": value for key, value in numbers.items()}
-            worst_mean = max(worst_mean, numbers["misfit"], key=abs)
-            worst_variance = max(worst_variance, numbers["variance_off"], key=abs)
+            values |= {f"{what}_{bins.key}_output_{j}": value for what, value in numbers.items()}
     for j, (z, g) in enumerate(zip(sample.z.T, sample.g.T, strict=True)):
-        deviation, slope = _drift_scale(z, g, f"output {j}")
+        deviation, slope = _drift_scale(z, g, sample.outputs[j])
         deviations.append(deviation)
         values |= {f"drift_short_output_{j}": slope, f"p_drift_short_output_{j}": deviation.p}
     worst = counting(deviations, level)
-    text = "Mean and variance of the residuals are the same everywhere, as far as the data can tell and it matters."
-    if worst:
+    if not worst:
+        text = "Mean and variance of the residuals are the same everywhere, as far as the data can tell and it matters."
+        text += " " + why_good(deviations, level)
+    else:
         text = "The model is wrong in some places more than in others. " + sentences(worst)
     return Finding(
         name="place",
         title="residuals over inputs",
         values={"p": family_p(deviations)} | values,
-        numbers=f"misfit {worst_mean:.3f}, variance off {worst_variance:+.0%}",
+        numbers=shown_with_p(clearest(deviations, level), deviations, level),
         verdict=verdict_of(deviations, level),
         text=text,
         advice=" ".join(dict.fromkeys(_ADVICE[deviation.name] for deviation in worst)),
     )
 
 
-def _partitions(x: Float) -> list[Bins]:
+def _partitions(x: Float, names: tuple[str, ...]) -> list[Bins]:
     """Bins of each input that has different values, and cells of all together."""
     n, m = x.shape
     n_bins = int(np.clip(n // BIN_ROWS, 2, MOST_BINS))
@@ -211,12 +222,12 @@ def _partitions(x: Float) -> list[Bins]:
         edges = np.unique(np.quantile(column, np.arange(1, n_bins) / n_bins))
         labels = np.unique(np.searchsorted(edges, column, side="right"), return_inverse=True)[1]
         if labels.max() > 0:
-            found.append(Bins(f"input {i}", labels, column[:, None]))
+            found.append(Bins(f"input_{i}", (names[i],), labels, column[:, None]))
     if m > 1 and n >= 4 * BIN_ROWS:
         labels = np.zeros(n, dtype=np.intp)
         for level in range(int(np.log2(min(n // BIN_ROWS, MOST_CELLS)))):
             labels = 2 * labels + _upper_half(x[:, level % m], labels)
-        found.append(Bins("all inputs", np.unique(labels, return_inverse=True)[1], x))
+        found.append(Bins("all_inputs", names, np.unique(labels, return_inverse=True)[1], x))
     return found
 
 
@@ -251,10 +262,10 @@ def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[De
     deviations = [
         Deviation("place mean", p_mean, size,
              f"the drift of {name} misses {misfit:.3f} standard deviations of a step ("
-             f"{drift_share(misfit, drift)}), most where {bins.describe(a)}"),
+             f"{drift_share(misfit, drift)}), most where {bins.describe(a)}", f"drift misses {misfit:.3f} of a step"),
         Deviation("place variance", p_variance, abs(off[v]) / MATTERS["place variance"],
-             f"where {bins.describe(v)}, the noise of {name} has a variance {abs(off[v]):.0%} "
-             f"{'larger' if off[v] > 0 else 'smaller'} than elsewhere, relative to the model"),
+             f"where {bins.describe(v)}, the noise of {name} has a variance {compared(1 + off[v], 'that')} "
+             "elsewhere, relative to the model", f"variance off {'+' if off[v] > 0 else '-'}{percent(abs(off[v]), 0)}"),
     ]  # fmt: skip
     numbers = {"p_mean": p_mean, "misfit": misfit, "p_variance": p_variance, "variance_off": float(off[v])}
     return deviations, numbers
@@ -267,4 +278,5 @@ def _drift_scale(z: Float, g: Float, name: str) -> tuple[Deviation, float]:
     p = two_sided(abs(product.sum()) / np.sqrt(max(float(np.sum(product**2)), 1e-300)))
     size = abs(slope) / MATTERS["drift scale"]
     small = "small" if slope > 0 else "large"
-    return Deviation("drift scale", p, size, f"the drift of {name} is too {small}: {1 + slope:.2f} of it fits"), slope
+    text = f"the drift of {name} is too {small}: {1 + slope:.2f} of it fits"
+    return Deviation("drift scale", p, size, text, f"{1 + slope:.2f} of the drift fits"), slope

@@ -9,7 +9,7 @@ import numpy as np
 from itofit._checks import Float, Int
 from itofit.covariance import factors
 from itofit.sde import BATCH_ROWS, LearnedSDE
-from itofit.transitions import BlockedTransitions, Transitions
+from itofit.transitions import BlockedTransitions, Transitions, are_named
 
 MOST_ROWS = 200_000
 STRETCH = 100
@@ -29,6 +29,8 @@ class Sample(NamedTuple):
     order: Int  # (n,) the rows sorted by groups, in time order within each
     run: Int  # (n,) number of the unbroken piece of a trajectory that row order[i] belongs to
     why_no_time: str  # why no transitions follow each other; empty if some do
+    inputs: tuple[str, ...]  # names of the m inputs
+    outputs: tuple[str, ...]  # names of the d outputs
 
     @property
     def drift_size(self) -> Float:
@@ -46,7 +48,9 @@ def take_sample(sde: LearnedSDE, data: Transitions | BlockedTransitions, rng: np
     follows = _follows(data, order, stretch)
     run = np.concatenate([[0], np.cumsum(~follows)])
     z, g, r = _residuals(sde, data)
-    return Sample(data, n_all, z, g, r, order, run, "" if follows.any() else _why_no_time(data))
+    named = sde if are_named(sde) else data
+    why_no_time = "" if follows.any() else _why_no_time(data)
+    return Sample(data, n_all, z, g, r, order, run, why_no_time, named.input_names, named.output_names)
 
 
 def _stretches(data: Transitions | BlockedTransitions, n_all: int, rng: np.random.Generator) -> tuple[Transitions, Int]:

@@ -135,10 +135,22 @@ def noise_label(sde: LearnedSDE, i: int, j: int, what: What = "variance") -> str
     return f"noise variance of {row}" if i == j else f"noise covariance of {row} and {column}"
 
 
-def legend_above(ax: Axes, handles: Sequence[Any] | None = None, columns: int = 2) -> None:
-    """A legend over the panel, where it hides nothing."""
-    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
-    look: dict[str, Any] = {"frameon": False, "fontsize": "small", "ncols": columns, "columnspacing": 1.2}
+def legend_below(ax: Axes, handles: Sequence[Any] | None = None, columns: int = 2) -> None:
+    """A legend under the panel and the words on its axis, where it hides nothing and leaves room for titles."""
+    from matplotlib.transforms import offset_copy  # noqa: PLC0415
+
+    figure: Any = ax.figure  # or a part of one
+    size = float(ax.xaxis.label.get_fontsize())
+    down = 2.6 * size + 1.2 * size * (1 + ax.get_xlabel().count("\n"))  # numbers at ticks, and the label
+    under = offset_copy(ax.transAxes, fig=figure, y=-down, units="points")
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "bbox_transform": under}
+    look: dict[str, Any] = {
+        "frameon": False,
+        "fontsize": "small",
+        "ncols": columns,
+        "columnspacing": 1.2,
+        "borderaxespad": 0,
+    }
     ax.legend(**({} if handles is None else {"handles": handles}), **place, **look)
 
 

@@ -13,7 +13,7 @@ from itofit.plot.canvas import (
     SECOND,
     axes_or_new,
     few_ticks,
-    legend_above,
+    legend_below,
     lines,
     nice_below,
     number_text,
@@ -81,7 +81,7 @@ def field(
     x, y = plane.names
     ax.set(xlim=plane.x[[0, -1]], ylim=plane.y[[0, -1]], xlabel=lines(x, 40), ylabel=lines(y))
     few_ticks(ax)
-    legend_above(ax, handles)
+    legend_below(ax, handles)
     return ax
 
 

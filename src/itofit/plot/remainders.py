@@ -40,7 +40,7 @@ def residuals(
     axes : 1 + m Axes, optional
         Default: those of a new figure.
     sde : LearnedSDE, optional
-        For the names of the variables; without it they have numbers, as in the diagnosis.
+        For the names of the variables. Default: those in the diagnosis.
 
     Returns
     -------
@@ -64,17 +64,17 @@ def residuals(
 
 
 def _names(diagnosis: Diagnosis, sde: LearnedSDE | None) -> tuple[list[str], list[str]]:
-    m, d = diagnosis.inputs.shape[1], diagnosis.residuals.shape[1]
-    if sde is None:
-        inputs = ["the input"] if m == 1 else [f"input {i}" for i in range(m)]
-        return inputs, [f"output {j}" for j in range(d)]
-    checked(sde, None)
-    if (sde.n_inputs, sde.n_outputs) != (m, d):
+    m, d = len(diagnosis.input_names), len(diagnosis.output_names)
+    named: LearnedSDE | Diagnosis = diagnosis
+    if sde is not None:
+        checked(sde, None)
+        named = sde
+    if sde is not None and (sde.n_inputs, sde.n_outputs) != (m, d):
         raise InputError(
             f"the diagnosis is of another model: it has {m} inputs and {d} outputs, sde has {sde.n_inputs} and "
             f"{sde.n_outputs}"
         )
-    return [shown(name) for name in sde.input_names], [shown(name) for name in sde.output_names]
+    return [shown(name) for name in named.input_names], [shown(name) for name in named.output_names]
 
 
 def _panels(axes: Iterable[Axes] | None, n: int) -> list[Axes]:

@@ -14,7 +14,7 @@ from itofit._checks import Float, InputError, float_array
 from itofit.diagnostics.sample import take_sample
 from itofit.plot.canvas import number_text, shown
 from itofit.sde import LearnedSDE
-from itofit.transitions import BlockedTransitions, Transitions, plural
+from itofit.transitions import BlockedTransitions, Transitions, check_names, meant, plural
 
 Data = Transitions | BlockedTransitions
 Variable = int | str
@@ -46,6 +46,7 @@ def checked(sde: LearnedSDE, data: Data | None) -> Transitions | None:
             f"the model has {plural(sde.n_inputs, 'input')} and {plural(sde.n_outputs, 'output')}, "
             f"the data {data.n_inputs} and {data.n_outputs}"
         )
+    check_names(sde, data)
     return take_sample(sde, data, np.random.default_rng(0)).data if isinstance(data, BlockedTransitions) else data
 
 
@@ -56,7 +57,8 @@ def variable(argument: str, value: object, names: tuple[str, ...]) -> int:
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < len(names):
         return int(value)
     known = ", ".join(f"{i} ({name})" for i, name in enumerate(names[:8])) + (", ..." if len(names) > 8 else "")
-    raise InputError(f"{argument} must be the number or the name of a variable: {known}; got {value!r}")
+    hint = meant(value, names) if isinstance(value, str) else ""
+    raise InputError(f"{argument} must be the number or the name of a variable: {known}; got {value!r}{hint}")
 
 
 def two_variables(argument: str, value: object, names: tuple[str, ...]) -> tuple[int, int]:

@@ -3,7 +3,18 @@
 from itofit.rows import PASS_ROWS
 from itofit.transitions.blocked import BlockedTransitions
 from itofit.transitions.memory import Transitions
-from itofit.transitions.words import Form, Kind, Names, default_names, names_of, plural, shown_range
+from itofit.transitions.words import (
+    Form,
+    Kind,
+    Names,
+    are_named,
+    check_names,
+    default_names,
+    meant,
+    names_of,
+    plural,
+    shown_range,
+)
 
 __all__ = [
     "PASS_ROWS",
@@ -12,7 +23,10 @@ __all__ = [
     "Kind",
     "Names",
     "Transitions",
+    "are_named",
+    "check_names",
     "default_names",
+    "meant",
     "names_of",
     "plural",
     "shown_range",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import get_args
+from typing import TYPE_CHECKING, Literal, NoReturn, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,10 @@ from itofit.transitions.words import (
     same_names,
     underdamped_names,
 )
+
+
+class NotInMemoryError(InputError, AttributeError):
+    """Something that only transitions in memory have."""
 
 
 class BlockedTransitions:
@@ -94,13 +98,29 @@ class BlockedTransitions:
         if waiting:
             yield Transitions.concatenate(waiting)
 
-    def split(self, held_out: float = 0.1, *, rng: RNG = None) -> tuple[BlockedTransitions, BlockedTransitions]:
+    if not TYPE_CHECKING:  # which would then take every name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say why there are no arrays of all transitions."""
+            if name in ARRAYS:
+                raise NotInMemoryError(
+                    f"transitions that are read block by block have no {name} of all of them at once: take those of "
+                    "each block, for block in data.blocks(), or of a part that fits into memory, "
+                    "next(data.blocks())"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def split(
+        self, held_out: float = 0.1, *, by: Literal["rows"] = "rows", rng: RNG = None
+    ) -> tuple[BlockedTransitions, BlockedTransitions]:
         """Two parts at random, one to learn from and one held out, each read through the whole.
 
         Parameters
         ----------
         held_out : float
             Share of the transitions that is held out, between 0 and 1; at least one is on each side.
+        by : {"rows"}
+            Single transitions. Whole trajectories can be held out of `Transitions` in memory alone.
         rng : int, Generator or None
 
         Returns
@@ -108,6 +128,11 @@ class BlockedTransitions:
         rest, held_out : BlockedTransitions
         """
         share = fraction("held_out", held_out)
+        if one_of("by", by, ("rows", "groups")) == "groups":
+            raise InputError(
+                "by='groups' needs transitions in memory, and these are read block by block: give the trajectories to "
+                "learn from and those to hold out as two sources, or split by='rows'"
+            )
         random, _ = generator(rng)
         n = len(self)
         if n < 2:
@@ -179,6 +204,7 @@ class BlockedTransitions:
         return Transitions._trusted(*arrays, block.kind, *names_of(*form, names))
 
 
+ARRAYS = ("inputs", "increments", "h", "groups", "rates")
 FORMS: dict[str, tuple[Callable[..., Transitions], tuple[str, ...]]] = {
     "pairs": (Transitions.from_pairs, ("x0", "x1", "h", "groups")),
     "increments": (Transitions, ("inputs", "increments", "h", "groups")),

@@ -32,6 +32,9 @@ from itofit.transitions.words import Form, Kind, Names, names_of, plural, same_n
 if TYPE_CHECKING:
     from itofit.transitions.blocked import BlockedTransitions
 
+ROUNDING = 1e-6
+"""Share by which a time step may miss its limits: steps are differences of times, and these are rounded."""
+
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Transitions:
@@ -200,7 +203,7 @@ class Transitions:
         times : array of shape (T,) or list of arrays, optional
             Times of the observations, increasing, any spacing; one array serves all trajectories of its length.
         min_h, max_h : float, optional
-            Moves that took less or more time are left out.
+            Moves that took less or more time, but for rounding (a millionth), are left out.
         names : sequence of d str, optional
             What the variables are called.
 
@@ -216,8 +219,7 @@ class Transitions:
             raise InputError(f"give either dt, the time between observations, or times, one for each: {given}")
         trajectories = as_trajectories(paths)
         durations = steps_of(trajectories, dt, times)
-        shortest = 0.0 if min_h is None else positive("min_h", min_h)
-        longest = np.inf if max_h is None else positive("max_h", max_h)
+        shortest, longest = allowed_h(min_h, max_h)
         parts = []
         for label, (path, steps) in enumerate(zip(trajectories, durations, strict=True)):
             inputs, increments, h = moves(path, steps, shortest, longest)
@@ -243,6 +245,8 @@ class Transitions:
         dt: float | None = None,
         velocity: Columns | None = None,
         unit: str | None = None,
+        min_h: float | None = None,
+        max_h: float | None = None,
     ) -> Transitions:
         """All moves between consecutive rows of the tracks in a table.
 
@@ -266,6 +270,8 @@ class Transitions:
             Columns of velocities, one for each of `state`: for underdamped systems, as in `from_underdamped`.
         unit : {"ns", "us", "ms", "s", "min", "h", "D", "W"}, optional
             Unit of h, if times are dates or durations.
+        min_h, max_h : float, optional
+            Moves that took less or more time, but for rounding (a millionth), are left out.
 
         Examples
         --------
@@ -275,7 +281,8 @@ class Transitions:
         >>> data.increments.ravel(), data.h, data.groups.tolist(), data.input_names
         (array([ 0.5, -2. ]), array([0.5, 1. ]), ['a', 'b'], ('x',))
         """
-        return from_table(layout(state, time, track, dt, velocity, unit), Table(df))
+        between = allowed_h(min_h, max_h)
+        return from_table(layout(state, time, track, dt, velocity, unit), Table(df), between)
 
     @classmethod
     def from_blocks(
@@ -482,8 +489,8 @@ class Transitions:
         return self[~out[unit]], self[out[unit]]
 
 
-def from_table(form: Layout, table: Table) -> Transitions:
-    """Transitions from a whole table of this layout."""
+def from_table(form: Layout, table: Table, between: tuple[float, float] = (0.0, np.inf)) -> Transitions:
+    """Transitions from a whole table of this layout, those that took a time between two."""
     found, _, n_untracked = form.observations(table)
     n_rows = np.bincount(found.track)
     moved = moves_in(found, form.dt, sort=True)
@@ -492,8 +499,13 @@ def from_table(form: Layout, table: Table) -> Transitions:
             "there is no transition: no track has two consecutive rows that are complete "
             f"({plural(len(found.track), 'row')} in {plural(len(n_rows), 'track')})"
         )
+    kept = (moved.h >= between[0]) & (moved.h <= between[1])
+    if not kept.any():
+        raise InputError(
+            f"no transition took a time between min_h and max_h: they took {shown_range(moved.h.min(), moved.h.max())}"
+        )
     warn_of_left_out(n_untracked, n_rows, stacklevel=4)
-    return from_moves(form, moved)
+    return from_moves(form, moved if kept.all() else moved.taken(kept))
 
 
 def from_moves(form: Layout, moved: Moves) -> Transitions:
@@ -506,6 +518,15 @@ def from_moves(form: Layout, moved: Moves) -> Transitions:
     return Transitions.from_underdamped(
         x0, v0, x1, v1, moved.h, moved.groups, names, [str(name) for name in form.velocity]
     )
+
+
+def allowed_h(min_h: float | None, max_h: float | None) -> tuple[float, float]:
+    """The shortest and the longest time that a move may take, but for rounding."""
+    shortest = 0.0 if min_h is None else positive("min_h", min_h)
+    longest = np.inf if max_h is None else positive("max_h", max_h)
+    if shortest > longest:
+        raise InputError(f"min_h must be at most max_h, got {shortest:g} and {longest:g}")
+    return (1 - ROUNDING) * shortest, (1 + ROUNDING) * longest
 
 
 def _durations(h: npt.ArrayLike, n: int) -> Float:

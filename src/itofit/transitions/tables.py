@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from sys import modules
 from typing import Any, NamedTuple, TypeAlias
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from itofit._checks import Float, InputError, Int, one_of, positive
 from itofit.trajectories import Observations
+from itofit.transitions.words import meant
 
 Columns: TypeAlias = Hashable | Sequence[Hashable]
 
@@ -67,9 +67,7 @@ class Table:
             raise InputError(f"{argument}: there are {n} columns called {name!r}; rename them")
         if n == 1:
             return
-        plain = {str(column).strip().lower(): column for column in self.columns}
-        near = get_close_matches(str(name).strip().lower(), list(plain), n=1)
-        hint = f" (is it {plain[near[0]]!r} that you mean?)" if near else ""
+        hint = meant(name, self.columns)
         if name in (getattr(getattr(self.frame, "index", None), "names", None) or []):
             hint = " (it is the index: use df.reset_index())"
         raise InputError(f"{argument}: there is no column {name!r}{hint}; the columns are {self.listed()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Literal, Protocol
 
 from itofit._checks import InputError
@@ -19,6 +20,17 @@ class Named(Protocol):
     def input_names(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def output_names(self) -> tuple[str, ...]: ...  # noqa: D102
+
+
+class Formed(Named, Protocol):
+    """What also has numbers of inputs and outputs, and a kind: transitions, and models of them."""
+
+    @property
+    def n_inputs(self) -> int: ...  # noqa: D102
+    @property
+    def n_outputs(self) -> int: ...  # noqa: D102
+    @property
+    def kind(self) -> Kind: ...  # noqa: D102
 
 
 def default_names(m: int, d: int, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -75,6 +87,36 @@ def same_names(data: Named, other: Named) -> None:
                 f"the {what}s are called {', '.join(found)}, those before {', '.join(expected)}: all must have the "
                 "same names in the same order"
             )
+
+
+def are_named(things: Formed) -> bool:
+    """Whether somebody said what the variables are called."""
+    default = default_names(things.n_inputs, things.n_outputs, things.kind)
+    return (things.input_names, things.output_names) != default
+
+
+def check_names(model: Formed, data: Formed) -> None:
+    """Raise if a variable of a model is at another place among those of data.
+
+    Only where both were given names, and whatever other names they have: a variable may have been renamed.
+    """
+    if not (are_named(model) and are_named(data)):
+        return
+    for what in ("input", "output"):
+        expected, found = (getattr(each, f"{what}_names") for each in (model, data))
+        moved = [name for i, name in enumerate(found) if name in expected and expected[i] != name]
+        if moved:
+            raise InputError(
+                f"the {what}s of the data are not in the order of the model's: the model has {', '.join(expected)}, "
+                f"the data {', '.join(found)}; make the data again with their variables in the order of the model"
+            )
+
+
+def meant(name: object, known: Iterable[object]) -> str:
+    """A question in brackets whether a similar known name is meant; nothing if none is similar."""
+    plain = {str(each).strip().lower(): each for each in known}
+    near = get_close_matches(str(name).strip().lower(), list(plain), n=1)
+    return f" (is it {plain[near[0]]!r} that you mean?)" if near else ""
 
 
 def shown_range(low: float, high: float) -> str:

@@ -1,0 +1,146 @@
+"""What is on the page, in its order."""
+
+from __future__ import annotations
+
+import os
+import platform
+import textwrap
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from itofit._checks import RNG, InputError, generator
+from itofit._version import __version__
+from itofit.arff import Settings
+from itofit.diagnostics import Diagnosis, check
+from itofit.diagnostics.sample import MOST_ROWS, take_sample
+from itofit.plot.canvas import style
+from itofit.plot.grids import MOST
+from itofit.report import page
+from itofit.report.numbers import TABLE_NOTE, TABLE_NOTE_WITHOUT, points_table
+from itofit.report.pictures import about_distributions, about_model, about_residuals, about_training
+from itofit.sde import LearnedSDE
+from itofit.storage import checked_target, write_whole
+from itofit.transitions import BlockedTransitions, Transitions
+
+NO_SIMULATION = (
+    "Simulated and observed distributions are left out: the data are of kind 'general', so where the inputs go after a "
+    "step is not known."
+)
+PICTURES_NOTE = (
+    "Bands around curves are 95 % intervals, if the model carries error bars. Grey histograms and dots are the data; "
+    "where there are few, curves are on a grey ground, arrows are grey and maps hatched."
+)
+OVERALL = {
+    "good": "No check found anything that matters.",
+    "caution": "Some checks found what matters, though not much",
+    "bad": "Some checks found what matters much",
+}
+
+
+def write(
+    sde: LearnedSDE, data: Transitions | BlockedTransitions, path: str | os.PathLike[str], title: str | None, rng: RNG
+) -> Path:
+    """Write the page, as `itofit.report` says."""
+    target = checked_target(path)
+    if title is not None and not isinstance(title, str):
+        raise InputError(f"title must be a string or None, got {title!r}")
+    random, seed = generator(rng)
+    diagnosis = check(sde, data, rng=random)
+    large = isinstance(data, BlockedTransitions) or len(data) > MOST_ROWS
+    rows = take_sample(sde, data, random).data if large else data
+    assert isinstance(rows, Transitions)
+    heading = title or f"Drift and noise of {', '.join(sde.output_names)}"
+    with style():
+        body = [
+            *_headline(sde, data, diagnosis, heading),
+            *_learned(sde, rows),
+            *_trust(sde, rows, diagnosis, random),
+            *_made(sde, seed),
+        ]
+    write_whole(target, page.document(heading, body))
+    return Path(path)
+
+
+def _headline(
+    sde: LearnedSDE, data: Transitions | BlockedTransitions, diagnosis: Diagnosis, heading: str
+) -> Iterable[str]:
+    """What it is about, and the verdict."""
+    yield page.heading(heading)
+    yield page.equation(sde.input_names, sde.output_names)
+    n, judged = len(data), len(diagnosis.residuals)
+    shown = f"{n:,}" if judged == n else f"{judged:,} of {n:,}"
+    groups = sde.data.n_groups
+    tracks = "" if groups is None else " in 1 trajectory" if groups == 1 else f" in {groups:,} trajectories"
+    learned = f"Learned with itofit {sde.version} from {sde.data.n_transitions:,} transitions{tracks}"
+    yield page.paragraph(f"{learned}; shown and checked with {shown}.")
+    worse = [finding.title for finding in diagnosis.findings if finding.verdict in ("caution", "bad")]
+    yield page.verdict_box(diagnosis.worst, OVERALL[diagnosis.worst] + (f": {', '.join(worse)}." if worse else ""))
+
+
+def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
+    """Pictures and numbers of drift and noise."""
+    yield page.section("What was learned")
+    yield page.gallery(about_model(sde, rows))
+    yield page.note(PICTURES_NOTE)
+    if max(sde.n_inputs, sde.n_outputs) > MOST:
+        yield page.note(f"Pictures are of the first {MOST} inputs and outputs.")
+    yield page.subsection("In numbers")
+    yield page.table(*points_table(sde, rows))
+    yield page.note(TABLE_NOTE_WITHOUT if sde.drift_spread is None else TABLE_NOTE)
+
+
+def _trust(sde: LearnedSDE, rows: Transitions, diagnosis: Diagnosis, random: np.random.Generator) -> Iterable[str]:
+    """Findings, residuals and simulated paths."""
+    yield page.section("How far to trust it")
+    yield page.findings(diagnosis)
+    yield page.note(f"Tests at level {diagnosis.level:g}; a deviation counts if it is also large enough to matter.")
+    yield page.subsection("Residuals")
+    yield page.gallery(about_residuals(sde, diagnosis))
+    yield page.subsection("Simulated and observed")
+    if sde.kind == "general":
+        yield page.paragraph(NO_SIMULATION)
+    else:
+        yield page.gallery(about_distributions(sde, rows, random))
+
+
+def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
+    """Training, settings, versions, and how to use it."""
+    yield page.section("How it was made")
+    yield page.gallery(about_training(sde))
+    yield page.code(wrapped(sde.summary()))
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "matplotlib"))
+    facts = {
+        "Learned with": f"itofit {sde.version}, seed {'of a generator' if sde.seed is None else sde.seed}",
+        "This page": f"itofit {__version__}, seed {'of a generator' if seed is None else seed}; "
+        f"{libraries}, Python {platform.python_version()}",
+    }
+    for name, settings in (("Drift", sde.drift_settings), ("Covariance", sde.covariance_settings)):
+        if isinstance(settings, Settings):
+            facts[f"{name} settings"] = str(settings)
+    yield page.definitions(facts.items())
+    yield page.section("Use it")
+    yield page.code(_usage(sde))
+
+
+def wrapped(summary: str, width: int = 100) -> str:
+    """Long lines of a summary in several, below the text they begin with."""
+    lines = [textwrap.wrap(line, width, subsequent_indent=" " * 16) for line in summary.splitlines()]
+    return "\n".join(part for line in lines for part in line)
+
+
+def _usage(sde: LearnedSDE) -> str:
+    """Code that loads the model and asks for the drift in the middle of the range."""
+    x = ", ".join(f"{value:.3g}" for value in sde.box.mean(axis=0))
+    ask = f"f = sde.drift([[{x}]])" if sde.drift_spread is None else f"f, f_std = sde.drift([[{x}]], return_std=True)"
+    lines = [
+        'sde.save("sde.npz")  # where it was learned',
+        "",
+        "import itofit",
+        "",
+        'sde = itofit.load("sde.npz")',
+        ask,
+    ]
+    return "\n".join(lines)
