@@ -4,6 +4,7 @@ import pickle
 from contextlib import nullcontext
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from itofit import ARFF, AutomaticSettings, InputError, LearnedSDE, ModelFileError, Transitions, fit, load
@@ -263,7 +264,7 @@ def test_columns_of_a_data_frame_are_found_by_their_names():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"t": np.arange(300) * 0.1, "speed": rng.normal(size=300), "signal": rng.normal(size=300)})
     data = Transitions.from_dataframe(frame, time="t", state=["speed", "signal"])
-    sde = itofit.fit(data, rng=0)
+    sde = fit(data, rng=0)
     expected = sde.drift(frame[["speed", "signal"]].to_numpy())
     for given in (frame, frame[["signal", "speed"]], frame[["speed", "signal"]]):
         np.testing.assert_array_equal(sde.drift(given), expected)
@@ -271,11 +272,11 @@ def test_columns_of_a_data_frame_are_found_by_their_names():
     renamed = frame[["speed", "signal"]].rename(columns={"speed": "a", "signal": "b"})
     np.testing.assert_array_equal(sde.drift(renamed), expected)  # other names: by their places
     swapped = Transitions.from_dataframe(frame, time="t", state=["signal", "speed"])
-    with pytest.raises(itofit.InputError, match="not in the order of the model's"):
+    with pytest.raises(InputError, match="not in the order of the model's"):
         sde.nll(swapped)
 
 
 def test_one_number_is_one_point_of_one_variable():
-    sde = itofit.fit(Transitions.from_trajectories(np.random.default_rng(0).normal(size=100), dt=1.0), rng=0)
+    sde = fit(Transitions.from_trajectories(np.random.default_rng(0).normal(size=100), dt=1.0), rng=0)
     np.testing.assert_array_equal(sde.drift(0.5), sde.drift([0.5]))
     assert sde.covariance(0.5).shape == (1, 1, 1)
