@@ -1,8 +1,9 @@
 """How often error bars cover the truth: pointwise 95 % bands of drift and variances on experiments 1 to 5.
 
 For each experiment and seed: new data, a tenth of them held out, a fit to the rest, and at the held-out inputs the
-share of values within the bands, for the true functions and for the mean and covariance of one observed step, which is
-what transitions tell. Errors divided by standard deviations are root mean squares. Widths are root mean squares of
+share of values within the bands: for the mean and covariance of one observed step, which is what transitions tell, for
+the true functions, and for the true functions with bands of the fit that was corrected for the length of steps. Errors
+divided by standard deviations are root mean squares. Widths are root mean squares of
 standard deviations over those of errors, of variances relative to the true ones: one if bands are as wide as they
 should be on average. Standard errors are over data sets.
 Results go to benchmarks/results/coverage.json.
@@ -44,9 +45,11 @@ def covered(sde, x, drift, covariance):
 def run(ensemble, name, seed):
     with threadpool_limits(1):
         given = task(name, seed)
-        sde = fitted(given, {} if ensemble is None else {"ensemble": ensemble})
-        x = given.held_out.inputs
-        result = {"experiment": name, "seed": seed, "true": covered(sde, x, given.drift, given.covariance)}
+        corrected = fitted(given, {"correct_step": True})
+        sde = corrected.one_step if ensemble is None else fitted(given, {"ensemble": ensemble})
+        x, truth = given.held_out.inputs, (given.drift, given.covariance)
+        result = {"experiment": name, "seed": seed, "true": covered(sde, x, *truth)}
+        result["corrected"] = covered(corrected, x, *truth)
         one_step = one_step_moments(name, given.held_out)
         if one_step is not None:
             result["one_step"] = covered(sde, x, *one_step)
@@ -55,7 +58,7 @@ def run(ensemble, name, seed):
 
 def summary(name, runs):
     row = {"experiment": name, "seeds": len(runs)}
-    for reference in ("true", "one_step"):
+    for reference in ("true", "one_step", "corrected"):
         for what in ("drift", "variances", "drift_error", "variances_error"):
             values = [r[reference][what] for r in runs if reference in r]
             mean, error = mean_and_error(values) if values else (None, None)

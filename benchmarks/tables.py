@@ -301,9 +301,11 @@ def change(row):
 
 
 def coverage(rows):
-    yield ["experiment", "drift of one step", "variances of one step", "widths", "drift", "variances", "widths"]
+    heads = ["drift{}", "variances{}", "widths"]
+    names = {"one_step": " of one step", "true": "", "corrected": ", corrected"}
+    yield ["experiment", *(head.format(name) for name in names.values() for head in heads)]
     for row in rows:
-        yield [row["experiment"], *(cell for which in ("one_step", "true") for cell in covered(row, which))]
+        yield [row["experiment"], *(cell for which in names for cell in covered(row, which))]
 
 
 def covered(row, reference):

@@ -106,6 +106,7 @@ class CorrectedSeries(NamedTuple):
     drift: FourierSeries
     drift_spread: FourierSeries
     covariance: FourierSeries
+    step_spread: FourierSeries  # of the noise that trust in the correction is measured by
     record: StepCorrection
 
 
@@ -495,6 +496,7 @@ def _corrected(
         drift=basis.series(found.drift.intercept, found.drift.c, scaling.shift, scaling.scale),
         drift_spread=spread_series(basis, found.drift.squares, scaling.shift, scaling.scale),
         covariance=found.sigma.series(scaling),
+        step_spread=spread_series(basis, found.noise, scaling.shift, scaling.scale),
         record=found.record,
     )
 

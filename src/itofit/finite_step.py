@@ -32,6 +32,9 @@ LEAST_SHARE = 0.05
 START_WEIGHT = 0.25
 """Of the start of the step in means over it; the rest is spread over the places of the last stage (Heun's rule)."""
 
+ROUNDS = 30
+"""Of the mean square of corrections and how much each of them counts for it."""
+
 Function = Callable[[Float], Float]
 Scheme = Literal["euler", "corrected"]
 
@@ -115,6 +118,19 @@ def at_least(matrices: Float, sigma: Float, share: float = LEAST_SHARE) -> Float
     raised = matrices.copy()
     raised[low] = symmetric((axes * kept[:, None, :]) @ axes.swapaxes(1, 2))
     return raised
+
+
+def mean_signal(squares: Float, variance: Float, weight: Float) -> Float:
+    """The b² ≥ 0 for which squares (n, ...) are most likely those of normal numbers of variance b² + v: shape (...).
+
+    Where v is large, squares say little of b²: they count by 1 / (b² + v)².
+    """
+    weight = weight.reshape(-1, *[1] * (squares.ndim - 1))
+    signal = (weight * squares).sum(axis=0) / weight.sum()
+    for _ in range(ROUNDS):
+        count = weight / np.maximum(signal + variance, np.maximum(1e-12 * squares.max(axis=0), 1e-150)) ** 2
+        signal = np.maximum((count * (squares - variance)).sum(axis=0) / count.sum(axis=0), 0.0)
+    return np.asarray(signal)
 
 
 def trusted(signal: Float | float, variance: Float) -> Float:

@@ -320,6 +320,7 @@ def _automatic(
         drift_series=learned.corrected.drift,
         drift_spread=learned.corrected.drift_spread,
         covariance_series=learned.corrected.covariance,
+        step_spread=learned.corrected.step_spread,
         step_correction=learned.corrected.record,
         one_step=sde,
     )

@@ -104,6 +104,8 @@ class LearnedSDE:
         The transitions that frequencies were searched on, in words.
     drift_spread, covariance_spread : FourierSeries or None
         Functions whose squares add up to the variances of the drift and of the learned entries (`itofit.spread`).
+    step_spread : FourierSeries or None
+        The same for the noise in the drift of one step, by which trust in its correction is measured.
     members : tuple of LearnedSDE
         Other fits to the same data, with frequencies of their own (`itofit.fit(..., ensemble=8)`).
     step_correction : StepCorrection or None
@@ -141,6 +143,7 @@ class LearnedSDE:
     searched_on: str = "all of them"
     drift_spread: FourierSeries | None = None
     covariance_spread: FourierSeries | None = None
+    step_spread: FourierSeries | None = None
     members: tuple[LearnedSDE, ...] = ()
     step_correction: StepCorrection | None = None
     one_step: LearnedSDE | None = None
@@ -384,10 +387,10 @@ class LearnedSDE:
         One where the data determine it, less where it would be noise: where data are few, or drift and noise change
         within less than a step. What was made of it is ``sde.drift(x) - sde.one_step.drift(x)``.
         """
-        if self.step_correction is None or self.one_step is None:
+        if self.step_correction is None or self.step_spread is None:
             raise InputError("this model was not corrected for the length of steps: fit it with correct_step=True")
         points = self._points(x)
-        spread = self._spread(self.one_step.drift_spread)
+        spread = self.step_spread
         trust = np.empty((len(points), self.n_outputs))
         for rows in _batches(len(points)):
             at = points[rows]
@@ -672,7 +675,7 @@ def _packed(sde: LearnedSDE) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any
     return arrays, metadata
 
 
-_FUNCTIONS, _SPREADS = ("drift_series", "covariance_series"), ("drift_spread", "covariance_spread")
+_FUNCTIONS, _SPREADS = ("drift_series", "covariance_series"), ("drift_spread", "covariance_spread", "step_spread")
 _SERIES = ("omega", "beta", "shift", "scale", "offset")
 _RECORDS = ("drift_history", "covariance_history", "drift_settings", "covariance_settings", "data")
 _ARRAYS = ("limits", "floor_factor", "box")
@@ -750,7 +753,7 @@ def _check_consistent(sde: LearnedSDE) -> None:
     if not (sde.limits[0] > 0).all() or not (sde.limits[0] <= sde.limits[1]).all():
         raise InputError("limits must be positive, the smaller first")
     n_entries = len(entries(sde.structure, d)[0])
-    for name, p in zip((*_FUNCTIONS, *_SPREADS), (d, n_entries) * 2, strict=True):
+    for name, p in zip((*_FUNCTIONS, *_SPREADS), (d, n_entries, d, n_entries, d), strict=True):
         series = getattr(sde, name)
         if series is not None:
             _check_series(name, series, m, p, several=name in _SPREADS)
@@ -775,8 +778,8 @@ def _check_models_within(sde: LearnedSDE) -> None:
     others = (*sde.members, *([] if sde.one_step is None else [sde.one_step]))
     if any((other.n_inputs, other.n_outputs) != (sde.n_inputs, sde.n_outputs) for other in others):
         raise InputError("the models in a model must have its inputs and outputs")
-    if (sde.step_correction is None) != (sde.one_step is None):
-        raise InputError("step_correction and one_step belong together")
+    if len({part is None for part in (sde.step_correction, sde.one_step, sde.step_spread)}) > 1:
+        raise InputError("step_correction, step_spread and one_step belong together")
     if sde.step_correction is not None:
         if not isinstance(sde.step_correction, StepCorrection) or sde.kind == "general":
             raise InputError("step_correction is not what a training leaves")

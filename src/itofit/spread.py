@@ -61,6 +61,17 @@ def mean_squares(parts: Sequence[Solved], unit: Float | None = None) -> Float:
     return found if unit is None else found * unit[:, None, None] ** 2
 
 
+def posterior_squares(parts: Sequence[Solved], unit: Float) -> Float:
+    """What of M is noise: σ² (A + P)⁻¹ for the ridges of the fit, of the amplitudes in use; parameters as above."""
+    p, found = len(unit) // len(parts), []
+    for part in parts:
+        used = np.flatnonzero(part.P < OFF)
+        W = np.zeros((len(used), len(part.P)))
+        W[:, used] = inverse_root(part.A[np.ix_(used, used)], part.P[used])[0]
+        found += [part.variance * own.T @ own for own in np.split(W, p, axis=1)]
+    return np.array(found) * unit[:, None, None] ** 2
+
+
 def _mean_squares(solved: Solved, p: int) -> Float:
     """M of the amplitudes of each of p outputs, of one problem."""
     used, doubted = _used_and_doubted(solved)

@@ -8,8 +8,9 @@ of m, multiplied by B⁻¹ as well. The covariance moves by what its own steps l
 repeated with the new drift and covariance.
 
 Where B⁻¹ would amplify noise it is held back. The correction of an output has at each place a variance v, from the
-posterior of the amplitudes of m, and over all data a mean square; b² is what of that is not v. Only the share
-b² / (b² + v), the trust, is corrected: all of it where the data determine the correction, nothing where it is noise.
+posterior of the amplitudes of m with its ridges, and over all data the mean square b² besides: the one for which squares
+of corrections are most likely, if they are those of normal numbers of variance b² + v. Only the share b² / (b² + v), the
+trust, is corrected: all of it where the data determine the correction, nothing where it is noise.
 
 All this is about steps whose lengths were set beforehand. Where the path itself decides when it is seen, after every
 tenth event for example, Δx hardly changes with h at one place, although it should by f. Then C is left as it is: the
@@ -21,13 +22,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
 from itofit.covariance import entries, factors, symmetric
 from itofit.evidence import OFF, Basis, solve_penalised, with_intercept
-from itofit.finite_step import START_WEIGHT, moments_of_step, trusted
+from itofit.finite_step import START_WEIGHT, mean_signal, moments_of_step, trusted
 from itofit.links import Spectrum, divided_difference
 from itofit.records import StepCorrection
 from itofit.refine.covariance import NO_FEATURES
@@ -35,6 +35,7 @@ from itofit.refine.drift import Drift, amplitude_ridges
 from itofit.refine.noise import Sigma, features_at
 from itofit.regression import Scaling
 from itofit.rows import scaled
+from itofit.spread import posterior_squares
 from itofit.transitions import Transitions
 
 MOST_ROUNDS = 4
@@ -57,6 +58,7 @@ class Corrected(NamedTuple):
 
     drift: Drift
     sigma: Sigma
+    noise: Float  # (d, R + 1, R + 1): of the amplitudes of m
     record: StepCorrection
 
 
@@ -73,7 +75,7 @@ def undo_step(data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scali
         C.
     scaling : Scaling
     """
-    places = _Places(data, basis, scaling)
+    places = _Places(data, drift, basis, scaling)
     mean, C = places.values(drift), places.covariance(sigma)
     chosen = lengths_chosen(places.scaled(data.inputs), data.h, data.increments, mean, C)
     f, corrected, trust_of_C, share = drift, sigma, np.zeros(len(C)), 1.0
@@ -82,7 +84,7 @@ def undo_step(data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scali
             step = places.steps(f, corrected)
             f, signal, trust = places.corrected_drift(drift, f, step)
             if not chosen:
-                corrected, trust_of_C = places.corrected_covariance(drift, corrected, C, step)
+                corrected, trust_of_C = places.corrected_covariance(corrected, C, step)
             if rounds == 1:  # a correction by some share of f and Σ is itself wrong by that share of it
                 change_of_C = _in_units(C - places.covariance(corrected), C).reshape(len(C), -1)
                 share = max(places.relative_change(mean, f), _size(change_of_C))
@@ -100,7 +102,7 @@ def undo_step(data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scali
         rounds=rounds,
         lengths_chosen=chosen,
     )
-    return Corrected(f, corrected, record)
+    return Corrected(f, corrected, places.noise, record)
 
 
 def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: Float) -> bool:
@@ -115,6 +117,8 @@ def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: F
     """
     if not h.std() > LEAST_VARIATION * h.mean() or len(h) < MOST_NEIGHBOURS:
         return False
+    from scipy.spatial import cKDTree  # noqa: PLC0415  # a quarter of the time to import itofit
+
     near = cKDTree(u).query(u, k=MOST_NEIGHBOURS)[1]
     usual = h[near[:, 1:]].mean(axis=1)  # not its own
     longer = (h - usual) / usual
@@ -139,10 +143,11 @@ class _Places:
     As in the fits that are corrected, they count for the drift by their lengths, and for the covariance alike.
     """
 
-    def __init__(self, data: Transitions, basis: Basis, scaling: Scaling) -> None:
+    def __init__(self, data: Transitions, learned: Drift, basis: Basis, scaling: Scaling) -> None:
         self.x, self.h, self.underdamped = data.inputs, data.h, data.kind == "underdamped"
         self.weight = data.h / data.h.sum()
         self.basis, self.scaling = basis, scaling
+        self.noise = posterior_squares(learned.systems, learned.unit)  # (d, R + 1, R + 1)
         self.ones = self.features(self.x)
         self.gram = (self.ones.T * self.weight) @ self.ones
         self.gram[np.diag_indices(len(self.gram))] *= 1 + JITTER
@@ -192,8 +197,8 @@ class _Places:
     def corrected_drift(self, learned: Drift, drift: Drift, step: _Steps) -> tuple[Drift, Float, Float]:
         """The drift of which steps like these make the mean that was learned, b² (d,) and the trust (n, d)."""
         change = step.change
-        noise = _variances(change, learned.squares)
-        signal = np.maximum(self.mean((change @ drift.amplitudes.T) ** 2 - noise), 0.0)
+        noise = _variances(change, self.noise)
+        signal = mean_signal((change @ drift.amplitudes.T) ** 2, noise, self.weight)
         trust = trusted(signal, noise)
         operators = np.repeat(np.eye(len(self.gram))[None], len(signal), axis=0)
         in_use = amplitude_ridges(learned.ridges, self.basis).reshape(len(signal), -1) < OFF
@@ -202,12 +207,20 @@ class _Places:
             B[np.ix_(used, used)] += np.linalg.solve(self.gram[np.ix_(used, used)], right)
         return learned.solved(operators), signal, trust
 
-    def corrected_covariance(self, learned: Drift, sigma: Sigma, C: Float, step: _Steps) -> tuple[Sigma, Float]:
+    def corrected_covariance(self, sigma: Sigma, C: Float, step: _Steps) -> tuple[Sigma, Float]:
         """The covariance of which steps like these make the C that was learned, and the trust (n,)."""
         grown = _in_units(step.covariance - self.covariance(sigma), C)
-        noise = _noise_of_growth(step, learned, C)
-        trust = trusted(max(float((grown**2).sum(axis=(1, 2)).mean() - noise.mean()), 0.0), noise)
+        noise = self.noise_of_growth(step, C)
+        trust = trusted(mean_signal((grown**2).sum(axis=(1, 2)), noise, np.ones(len(noise))), noise)
         return self.moved(sigma, _without(C, trust[:, None, None] * grown)), trust
+
+    def noise_of_growth(self, step: _Steps, C: Float) -> Float:
+        """Variance of what the noise of the drift makes of (∇f) Σ + Σ (∇f)ᵀ, in units of C: shape (n,)."""
+        variances = np.diagonal(C, axis1=1, axis2=2)
+        noise = np.zeros(len(C))
+        for cross, own in zip(step.crosses, variances.T, strict=True):
+            noise += 2 * (_variances(cross, self.noise) / (own[:, None] * variances)).sum(axis=1)
+        return noise
 
     def moved(self, sigma: Sigma, wanted: Float) -> Sigma:
         """A covariance moved towards another one at the places, in its own features and to first order."""
@@ -242,15 +255,6 @@ def _in_units(matrices: Float, sigma: Float) -> Float:
 def _variances(features: Float, squares: Float) -> Float:
     """Of functions of features (n, R + 1), for amplitudes with mean squares (d, R + 1, R + 1): shape (n, d)."""
     return np.stack([((features @ own) * features).sum(axis=1) for own in squares], axis=1)
-
-
-def _noise_of_growth(step: _Steps, learned: Drift, C: Float) -> Float:
-    """Variance of what the doubt of the drift makes of (∇f) Σ + Σ (∇f)ᵀ, in units of C: shape (n,)."""
-    variances = np.diagonal(C, axis1=1, axis2=2)
-    noise = np.zeros(len(C))
-    for cross, own in zip(step.crosses, variances.T, strict=True):
-        noise += 2 * (_variances(cross, learned.squares) / (own[:, None] * variances)).sum(axis=1)
-    return noise
 
 
 def _without(C: Float, part: Float) -> Float:
