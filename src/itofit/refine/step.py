@@ -8,8 +8,8 @@ of m, multiplied by B⁻¹ as well. The covariance moves by what its own steps l
 repeated with the new drift and covariance.
 
 Where B⁻¹ would amplify noise it is held back. The correction of an output has at each place a variance v, from the
-posterior of the amplitudes of m with its ridges, and over all data the mean square b² besides: the one for which squares
-of corrections are most likely, if they are those of normal numbers of variance b² + v. Only the share b² / (b² + v), the
+posterior of the amplitudes of m with its ridges, and over all data the mean square b² besides: the one for which the
+squares of corrections are most likely, if they are normal numbers of variance b² + v. Only the share b² / (b² + v), the
 trust, is corrected: all of it where the data determine the correction, nothing where it is noise.
 
 All this is about steps whose lengths were set beforehand. Where the path itself decides when it is seen, after every
@@ -39,6 +39,8 @@ from itofit.spread import posterior_squares
 from itofit.transitions import Transitions
 
 MOST_ROUNDS = 4
+MOST_CHANGE = 1 / START_WEIGHT
+"""Relative change of the drift from which on it is withheld: means over steps are never so much smaller."""
 SETTLED = 0.01
 """Share of the correction that may be missing after the last round."""
 LEAST_SLOPE = 1e-3
@@ -83,6 +85,9 @@ def undo_step(data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scali
         for rounds in range(1, MOST_ROUNDS + 1):
             step = places.steps(f, corrected)
             f, signal, trust = places.corrected_drift(drift, f, step)
+            if not places.relative_change(mean, f) < MOST_CHANGE:  # means over steps say nothing of such waves
+                f, signal, trust = drift, 0 * signal, 0 * trust
+                break
             if not chosen:
                 corrected, trust_of_C = places.corrected_covariance(corrected, C, step)
             if rounds == 1:  # a correction by some share of f and Σ is itself wrong by that share of it
@@ -122,10 +127,11 @@ def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: F
     near = cKDTree(u).query(u, k=MOST_NEIGHBOURS)[1]
     usual = h[near[:, 1:]].mean(axis=1)  # not its own
     longer = (h - usual) / usual
-    unit = np.linalg.solve(sigma, drift[:, :, None])[:, :, 0]
-    size = (unit * drift).sum(axis=1)
+    residual = increments - h[:, None] * drift
+    unit, white = np.moveaxis(np.linalg.solve(factors(sigma), np.stack([drift, residual], axis=2)), 2, 0)
+    size = (unit**2).sum(axis=1)
     told = max(float((longer**2 * usual) @ size), 1e-300)
-    slope = longer @ (unit * (increments - h[:, None] * drift)).sum(axis=1) / told
+    slope = longer @ (unit * white).sum(axis=1) / told
     return bool(slope < -0.5 - SIGNIFICANT * np.sqrt(longer**2 @ (h * size)) / told)
 
 
@@ -156,13 +162,10 @@ class _Places:
         """Weighted by the lengths of steps."""
         return np.asarray(np.tensordot(self.weight, values, 1))
 
-    def size(self, values: Float) -> float:
-        """Root mean square of vectors (n, d), weighted."""
-        return float(np.sqrt(self.mean(values**2).sum()))
-
     def relative_change(self, mean: Float, drift: Drift) -> float:
-        """Root mean square of the difference between values (n, d) and a drift, relative to that of the values."""
-        return self.size(self.values(drift) - mean) / max(self.size(mean), 1e-300)
+        """Root mean square over outputs of the size of a drift's difference to values (n, d), relative to theirs."""
+        squares = self.mean((self.values(drift) - mean) ** 2) / np.maximum(self.mean(mean**2), 1e-300)
+        return float(np.sqrt(squares.mean()))
 
     def scaled(self, x: Float) -> Float:
         return scaled(x, self.scaling.shift, self.scaling.scale)
@@ -230,7 +233,7 @@ class _Places:
         H, back = X @ fit.B, np.linalg.inv(sigma.L)
         parts = fit.model.parts(H, np.zeros_like(H))
         difference = symmetric(back @ wanted @ back.T) - fit.at(X[:, 1:])
-        change = _change_of_h(parts.spectrum, difference[:, rows, cols], sigma)
+        change = _change_through_link(parts.spectrum, difference[:, rows, cols], sigma)
         _, weight = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), np.ones(len(H)))
         B = fit.B.copy()
         for j, own in enumerate(weight.T):
@@ -268,7 +271,7 @@ def _without(C: Float, part: Float) -> Float:
     return symmetric((axes * left[:, None, :]) @ axes.swapaxes(1, 2))
 
 
-def _change_of_h(spectrum: Spectrum, change: Float, sigma: Sigma) -> Float:
+def _change_through_link(spectrum: Spectrum, change: Float, sigma: Sigma) -> Float:
     """The change of H, to first order, that changes C by given entries, both of shape (n, p)."""
     link, shape = sigma.fit.link, sigma.fit.shape
     slopes = divided_difference(spectrum.eta, link)
