@@ -157,3 +157,13 @@ def test_pages_open_in_a_browser(one, general, page, tmp_path, width):
                 assert int(image.get_property("naturalWidth")) > 100
                 assert 200 < image.size["width"] <= width
             assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_a_corrected_model_is_reported_as_one(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=1000)
+    data = itofit.Transitions.from_pairs(x, np.exp(-0.3) * x + 0.5 * rng.normal(size=1000), 0.3)
+    sde = itofit.fit(data, correct_step=True, rng=0)
+    for model, words in ((sde, "corrected for the length"), (sde.one_step, "of one observed step")):
+        itofit.report(model, data, tmp_path / "report.html")
+        assert words in (tmp_path / "report.html").read_text(encoding="utf-8")

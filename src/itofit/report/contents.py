@@ -19,7 +19,7 @@ from itofit.diagnostics.sample import MOST_ROWS, take_sample
 from itofit.plot.canvas import style
 from itofit.plot.grids import MOST
 from itofit.report import page
-from itofit.report.numbers import TABLE_NOTE, TABLE_NOTE_WITHOUT, points_table
+from itofit.report.numbers import points_table, table_note
 from itofit.report.pictures import about_distributions, about_model, about_residuals, about_training
 from itofit.sde import LearnedSDE
 from itofit.storage import checked_target, write_whole
@@ -89,7 +89,7 @@ def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
         yield page.note(f"Pictures are of the first {MOST} inputs and outputs.")
     yield page.subsection("In numbers")
     yield page.table(*points_table(sde, rows))
-    yield page.note(TABLE_NOTE_WITHOUT if sde.drift_spread is None else TABLE_NOTE)
+    yield page.note(table_note(sde))
 
 
 def _trust(sde: LearnedSDE, rows: Transitions, diagnosis: Diagnosis, random: np.random.Generator) -> Iterable[str]:

@@ -16,11 +16,16 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 LOW, HIGH = 0.1, 0.9
 MOST = 6
 """Inputs that are moved from their medians, and outputs whose covariances are listed."""
-TABLE_NOTE = (
-    "All are per unit of time. Behind ± are 1.96 standard deviations, in brackets 95 % intervals: of the mean rate and "
-    "the covariance of one observed step."
-)
-TABLE_NOTE_WITHOUT = "All are per unit of time. This model carries no error bars."
+
+
+def table_note(sde: LearnedSDE) -> str:
+    """What the numbers of the table are."""
+    if sde.drift_spread is None:
+        return "All are per unit of time. This model carries no error bars."
+    of = "the mean rate and the covariance of one observed step"
+    if sde.step_correction is not None:
+        of = "drift and covariance corrected for the length of the observed steps"
+    return f"All are per unit of time. Behind ± are 1.96 standard deviations, in brackets 95 % intervals: of {of}."
 
 
 def representative_points(sde: LearnedSDE, data: Transitions) -> tuple[list[str], Float]:
