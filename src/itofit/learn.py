@@ -115,7 +115,7 @@ def fit(
     Warns
     -----
     ConvergenceWarning
-        If a training ended at its maximal number of iterations.
+        If a training ended at a maximal number of iterations that was set, or with ``refine=False`` at any.
     DataWarning
         If the data carry no noise; if ``correct_step=True`` but the paths chose the lengths of their steps, so that Σ
         was not corrected. With ``refine=False`` also if some time steps are so short that their noise drowns the
