@@ -1,7 +1,13 @@
 """Commands for one's own data, as a user types them: what they print, write and say of mistakes."""
 
 import errno
+import gzip
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -9,7 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 import itofit
+import itofit.files
 from itofit.cli import app
+from itofit.cli.split import split
+from itofit.cli.words import named, spoken
 
 
 def call(*arguments):
@@ -129,6 +138,106 @@ def test_simulate_writes_a_table_with_names(folder, tmp_path, suffix):
     assert len(frame) == 3 * 21
 
 
+def test_simulate_corrected_and_printed(folder):
+    options = ("simulate", folder / "sde.npz", "--start", "0.1,-0.2", "--dt", 0.05, "--steps", 20, "-o", "-")
+    sde = itofit.load(folder / "sde.npz")
+    for scheme in (None, "euler", "corrected"):
+        result = CliRunner().invoke(app, [str(o) for o in options] + (["--scheme", scheme] if scheme else []))
+        printed = np.array([line.split(",")[2:] for line in result.stdout.splitlines()[1:]], dtype=float)
+        expected = sde.simulate([0.1, -0.2], 0.05, 20, scheme=scheme, rng=0)[0]
+        np.testing.assert_allclose(printed, expected, rtol=1e-12)
+
+
+def test_fit_corrected_for_the_step(folder, tmp_path):
+    result = call("fit", folder / "tracks.csv", *COLUMNS, "-o", tmp_path / "m.npz", "--correct-step")
+    assert result.exit_code == 0, result.output
+    sde, plain = itofit.load(tmp_path / "m.npz"), itofit.load(folder / "sde.npz")
+    x = np.array([[0.3, -0.2]])
+    np.testing.assert_allclose(sde.one_step.drift(x), plain.drift(x), rtol=1e-10)
+    assert sde.scheme == "corrected"
+
+
+def test_advice_speaks_of_options(folder, tmp_path):
+    coarse = tracks(20, 120)[::5]
+    coarse.to_csv(tmp_path / "a.csv", index=False)
+    result = call("fit", tmp_path / "a.csv", *COLUMNS, "-o", tmp_path / "m.npz")
+    assert "--correct-step" in result.output
+    assert "correct_step" not in result.output
+
+
+def test_limits_of_the_step(folder, tmp_path):
+    frame = tracks(10, 40)
+    frame = frame.drop(frame.index[5::10])  # steps over one row that is missing take twice the time
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for options, low, high in ((("--max-step", 0.05), 0.05, 0.05), (("--min-step", 0.1), 0.1, 0.1)):
+        result = call("fit", tmp_path / "a.csv", *COLUMNS, *options, "-o", tmp_path / "m.npz", "--held-out", 0)
+        assert result.exit_code == 0, result.output
+        found = itofit.load(tmp_path / "m.npz").data
+        np.testing.assert_allclose([found.h_min, found.h_max], [low, high], rtol=1e-9)
+    result = call("fit", tmp_path / "a.csv", *COLUMNS, "--max-step", 0.01, "-o", tmp_path / "m.npz")
+    assert result.exit_code == 2
+    assert "no transition took a time between --min-step and --max-step: they took 0.05 to 0.1" in result.output
+
+
+def test_stretches_of_one_track_are_held_out(tmp_path):
+    tracks(1, 600)[["t", "pos"]].to_csv(tmp_path / "a.csv", index=False)
+    data = itofit.read_transitions(tmp_path / "a.csv")
+    train, rest = split(data, 0.1, 0)
+    assert len(train) + len(rest) == 599
+    follows = np.isclose(rest.inputs[:-1] + rest.increments[:-1], rest.inputs[1:]).mean()
+    assert follows > 0.9
+    scattered = data[np.random.default_rng(0).permutation(599)]
+    assert len(split(scattered, 0.1, 0)[1]) == 60
+
+
+def test_too_few_rows_to_hold_some_out(tmp_path):
+    tracks(1, 60)[["t", "pos"]].to_csv(tmp_path / "a.csv", index=False)
+    result = call("fit", tmp_path / "a.csv", "-o", tmp_path / "m.npz")
+    assert result.exit_code == 0, result.output
+    assert "note: too few transitions (59) to hold some out: judged on those it was learned from" in result.output
+    assert "held-out transitions" not in result.output
+    assert itofit.load(tmp_path / "m.npz").data.n_transitions == 59
+
+
+def test_columns_with_commas_spaces_and_letters(tmp_path):
+    frame = tracks(4, 40).rename(columns={"pos": "Höhe, in µm", "speed": "v x"})
+    frame.to_csv(tmp_path / "a b ü.csv", index=False)
+    result = call(
+        *("fit", tmp_path / "a b ü.csv", "--time", "t", "--track", "cell"),
+        *("--state", 'v x, "Höhe, in µm"', "-o", tmp_path / "m ü.npz", "--held-out", 0),
+    )
+    assert result.exit_code == 0, result.output
+    assert itofit.load(tmp_path / "m ü.npz").input_names == ("v x", "Höhe, in µm")
+
+
+def test_variables_that_nobody_chose_are_told(folder, tmp_path):
+    result = call("check", folder / "sde.npz", folder / "tracks.csv", "--time", "t", "--track", "cell")
+    assert "note: variables are pos, speed; choose others with --state" in result.output
+    assert "note:" not in call("check", folder / "sde.npz", folder / "tracks.csv", *COLUMNS).output
+
+
+def test_json_has_no_nan(folder, monkeypatch):
+    diagnosis = itofit.check(
+        itofit.load(folder / "sde.npz"),
+        itofit.read_transitions(folder / "tracks.csv", time="t", state=["pos", "speed"], track="cell"),
+    )
+    monkeypatch.setattr(type(diagnosis), "as_dict", lambda self: {"a": [float("nan"), {"b": float("inf"), "c": 1.5}]})
+    result = CliRunner().invoke(app, ["check", str(folder / "sde.npz"), str(folder / "tracks.csv"), *COLUMNS, "--json"])
+    assert json.loads(result.stdout) == {"a": [None, {"b": None, "c": 1.5}]}
+
+
+def test_a_large_file_is_read_in_parts(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(itofit.files, "LARGE_FILE", 0)
+    monkeypatch.setattr(itofit.files, "CHUNK_ROWS", 100)
+    result = call("fit", folder / "tracks.csv", *COLUMNS, "-o", tmp_path / "m.npz", "--held-out", 0)
+    assert result.exit_code == 0, result.output
+    monkeypatch.undo()
+    assert call("fit", folder / "tracks.csv", *COLUMNS, "-o", tmp_path / "w.npz", "--held-out", 0).exit_code == 0
+    x = np.array([[0.3, -0.2], [0.0, 0.1]])
+    parts, whole = (itofit.load(tmp_path / name) for name in ("m.npz", "w.npz"))
+    np.testing.assert_allclose(parts.drift(x), whole.drift(x), rtol=1e-9)
+
+
 # Mistakes
 
 
@@ -138,6 +247,19 @@ def test_a_missing_file_and_a_missing_model(folder, tmp_path):
         assert result.exit_code == 2
         assert "none." in result.output
         assert "Traceback" not in result.output
+
+
+def test_a_link_to_nothing(tmp_path):
+    (tmp_path / "a.csv").symlink_to(tmp_path / "none.csv")
+    result = call("fit", tmp_path / "a.csv", "-o", tmp_path / "m.npz")
+    assert result.exit_code == 2
+    assert "that you mean" not in result.output
+
+
+def test_a_demo_where_a_file_is(folder):
+    result = call("demo", "-o", folder / "tracks.csv")
+    assert result.exit_code == 2
+    assert "--output must be a directory" in result.output
 
 
 def test_a_misspelt_column_is_suggested(folder, tmp_path):
@@ -218,8 +340,11 @@ def test_no_space_left_leaves_nothing(folder, tmp_path, monkeypatch):
     [
         (("--start", "a,b", "--dt", 0.1), "--start"),
         (("--start", "0,0", "--dt", 0.1, "--paths", 0), "--paths"),
-        (("--start", "0,0", "--dt", -1), "dt"),
-        (("--start", "0", "--dt", 0.1), "x0"),
+        (("--start", "0,0", "--dt", -1), "--dt must be a number > 0"),
+        (("--start", "0,0", "--dt", 0.1, "--steps", 0), "--steps"),
+        (("--start", "0,0", "--dt", 0.1, "--scheme", "milstein"), "--scheme"),
+        (("--start", "0", "--dt", 0.1), "--start must be 2 finite numbers separated by commas, for pos, speed"),
+        (("--start", "0,inf", "--dt", 0.1), "--start must be 2 finite numbers"),
     ],
 )
 def test_bad_simulations(folder, tmp_path, options, message):
@@ -233,3 +358,233 @@ def test_a_table_of_unknown_kind(folder, tmp_path):
     result = call("simulate", folder / "sde.npz", "--start", "0,0", "--dt", 0.1, "-o", tmp_path / "p.xlsx")
     assert result.exit_code == 2
     assert ".parquet" in result.output
+
+
+def mistake(*arguments):
+    """What is said of a command that cannot be carried out."""
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    return result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--state", "x1", "--time", "t"), "--state: there is no column 'x1' (is it 'x' that you mean?)"),
+        (("--state", "x", "--time", "tme"), "--time: there is no column 'tme' (is it 't' that you mean?)"),
+        (("--state", "q", "--time", "t"), "--state: there is no column 'q'; the columns are 't', 'x', 'id'"),
+        (("--state", "x", "--track", "ids"), "--track: there is no column 'ids' (is it 'id' that you mean?)"),
+        (("--state", "x,x"), "--state names a column twice"),
+        (("--state", "x,t", "--time", "t"), "the column 't' is named twice, as --state and as --time"),
+        (("--state", ""), "--state must name at least one column"),
+        (("--state", "x", "--time", "t", "--dt", 1), "give either --time, the column of times, or --dt,"),
+        (("--state", "x", "--dt", -1), "--dt must be a number > 0, got -1.0"),
+        (("--state", "x", "--dt", 1, "--unit", "s"), "--unit is the unit of a column of dates"),
+        (("--state", "x", "--unit", "s"), "--unit s is for dates, but column 't' holds numbers"),
+        (("--state", "x", "--unit", "year"), "--unit must be one of"),
+        (("--state", "x", "--velocity", "id,t"), "--velocity must name one column for each of --state: expected 1"),
+        (("--state", "x"), "the trajectory has the time 0.0 twice, in line 2 and in line 32; if there are several"),
+        (("--state", "x"), "give --track"),
+        (("--state", "x", "--min-step", 2, "--max-step", 1), "--min-step must be at most --max-step, got 2 and 1"),
+        (("--state", "x", "--max-step", 0), "--max-step must be a number > 0"),
+        (("--state", "x", "--held-out", 1), "--held-out must be at least 0 and less than 1, got 1"),
+        (("--state", "x", "--seed", -1), "--seed"),
+        (("--state", "x", "--ensemble", 1), "--ensemble"),
+        (("--state", "x,c", "--track", "id"), "column 'c' is constant (5): "),
+    ],
+)
+def test_messages_speak_of_options(tmp_path, options, message):
+    frame = pd.DataFrame({"t": np.tile(0.1 * np.arange(30), 2), "x": np.random.default_rng(0).normal(size=60)})
+    frame["id"] = np.repeat(["a", "b"], 30)
+    if "x,c" in options:
+        frame["c"] = 5
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    assert message in mistake("fit", tmp_path / "a.csv", *options, "-o", tmp_path / "m.npz")
+    assert not (tmp_path / "m.npz").exists()
+
+
+def test_no_times(tmp_path):
+    tracks(2, 30)[["cell", "pos"]].to_csv(tmp_path / "a.csv", index=False)
+    said = mistake("fit", tmp_path / "a.csv", "-o", tmp_path / "m.npz")
+    assert "give --time, the column of times, or --dt, the time between rows; the columns are 'cell', 'pos'" in said
+
+
+def test_dates_need_a_unit(tmp_path):
+    frame = tracks(1, 60)[["pos"]]
+    frame["time"] = pd.date_range("2024-01-01", periods=60, freq="6min").strftime("%Y-%m-%dT%H:%M")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    said = mistake("fit", tmp_path / "a.csv", "-o", tmp_path / "m.npz")
+    assert "if these are dates, give --unit" in said
+    result = call("fit", tmp_path / "a.csv", "-o", tmp_path / "m.npz", "--unit", "h")
+    assert result.exit_code == 0, result.output
+    assert itofit.load(tmp_path / "m.npz").data.h_mean == pytest.approx(0.1)
+
+
+def test_an_error_comes_without_notes_about_something_else(tmp_path):
+    frame = tracks(3, 30)
+    frame.loc[5, "t"] = frame.loc[4, "t"]
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "a.csv", index=False)
+    said = mistake("fit", tmp_path / "a.csv", *COLUMNS, "-o", tmp_path / "m.npz")
+    assert "track c0 has the time 0.2 twice" in said
+    assert "note:" not in said
+
+
+def test_notes_of_bad_findings_stay(folder, tmp_path):
+    wrong = tracks(seed=5)
+    wrong[["pos", "speed"]] *= 3.0
+    wrong.sample(frac=1, random_state=0).to_csv(tmp_path / "a.csv", index=False)
+    result = call("check", folder / "sde.npz", tmp_path / "a.csv", *COLUMNS)
+    assert result.exit_code == 1
+    assert "note: the rows of 20 of 20 tracks were not in the order of their times" in result.output
+
+
+def test_a_lonely_row_is_skipped(tmp_path):
+    frame = tracks(6, 40)
+    lonely = pd.DataFrame([["lonely", 0.0, 0.1, 0.1]], columns=frame.columns)
+    pd.concat([frame, lonely]).to_csv(tmp_path / "a.csv", index=False)
+    result = call("fit", tmp_path / "a.csv", *COLUMNS, "-o", tmp_path / "m.npz", "--held-out", 0)
+    assert "note: 1 of 7 tracks has one row and was left out: a move needs two" in result.output
+    assert itofit.load(tmp_path / "m.npz").data.n_transitions == 6 * 39
+
+
+def test_parquet_of_a_wrong_type(tmp_path):
+    frame = tracks(2, 30)
+    frame.assign(pos=pd.Timestamp("2024-01-01")).to_parquet(tmp_path / "dates.parquet")
+    frame.assign(pos=frame["pos"].astype(str).where(frame.index != 5, "bad")).to_parquet(tmp_path / "text.parquet")
+    said = mistake("fit", tmp_path / "dates.parquet", *COLUMNS, "-o", tmp_path / "m.npz")
+    assert "column 'pos' must hold real numbers, got datetime64" in said
+    said = mistake("fit", tmp_path / "text.parquet", *COLUMNS, "-o", tmp_path / "m.npz")
+    assert "column 'pos' must hold numbers, got 'bad' in row 5" in said
+
+
+def test_npz_without_the_arrays(tmp_path):
+    np.savez(tmp_path / "a.npz", x0=np.arange(50.0))
+    said = mistake("fit", tmp_path / "a.npz", "-o", tmp_path / "m.npz")
+    assert "give --time" in said
+    assert "the arrays are 'x0', and neither x0, x1 and h nor inputs, increments and h" in said
+    np.savez(tmp_path / "a.npz", x0=np.arange(50.0), x1=np.arange(50.0))
+    said = mistake("fit", tmp_path / "a.npz", "-o", tmp_path / "m.npz")
+    assert "there is no array h, the time each move took; give --dt" in said
+
+
+def test_damaged_gzip(tmp_path):
+    whole = bytearray(gzip.compress(tracks(5, 50).to_csv(index=False).encode()))
+    damaged = whole.copy()
+    damaged[-6] ^= 255  # in its checksum
+    for content in (damaged, whole[:-100], b"t,pos\n0,1\n"):
+        (tmp_path / "a.csv.gz").write_bytes(content)
+        said = mistake("fit", tmp_path / "a.csv.gz", *COLUMNS, "-o", tmp_path / "m.npz")
+        assert "a.csv.gz: cannot be read: " in said
+
+
+def test_text_in_another_encoding(tmp_path):
+    (tmp_path / "a.csv").write_text("t,höhe\n0,1\n", encoding="latin-1")
+    said = mistake("fit", tmp_path / "a.csv", "-o", tmp_path / "m.npz")
+    assert "it is not text in UTF-8" in said
+
+
+@pytest.mark.parametrize("report", ["no/r.html", "m.npz", "tracks.csv", "."])
+def test_a_report_that_cannot_be_written_is_told_before_any_work(folder, tmp_path, monkeypatch, report):
+    monkeypatch.setattr(itofit, "read_transitions", lambda *a, **k: pytest.fail("it began to work"))
+    (tmp_path / "tracks.csv").write_bytes((folder / "tracks.csv").read_bytes())
+    options = ("-o", tmp_path / "m.npz", "--report", tmp_path / report)
+    mistake("fit", tmp_path / "tracks.csv", *COLUMNS, *options)
+    mistake("report", folder / "sde.npz", tmp_path / "tracks.csv", "-o", tmp_path / report.replace("m.npz", "no/a.npz"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tracks.csv"]
+
+
+def test_what_is_read_is_not_replaced(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(itofit, "read_transitions", lambda *a, **k: pytest.fail("it began to work"))
+    assert "--output" in mistake("fit", folder / "tracks.csv", *COLUMNS, "-o", folder / "tracks.csv")
+    assert "not a file that could be replaced" in mistake("fit", folder / "tracks.csv", *COLUMNS, "-o", os.devnull)
+
+
+def test_a_directory_without_permission(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may write anywhere
+    said = mistake("fit", folder / "tracks.csv", *COLUMNS, "-o", tmp_path / "m.npz")
+    assert "m.npz: cannot write there: Permission denied" in said
+
+
+def test_no_space_left_for_pages_and_tables(folder, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)  # when all was handed over
+    model, data = folder / "sde.npz", folder / "tracks.csv"
+    for suffix, command in (
+        ("p.csv", ("simulate", model, "--start", "0,0", "--dt", 0.1, "--steps", 5)),
+        ("p.parquet", ("simulate", model, "--start", "0,0", "--dt", 0.1, "--steps", 5)),
+        ("r.html", ("report", model, data, *COLUMNS)),
+        ("m.npz", ("fit", data, *COLUMNS)),
+    ):
+        said = mistake(*command, "-o", tmp_path / suffix)
+        assert f"{suffix}: No space left on device; nothing was written" in said
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_command(folder, tmp_path, monkeypatch):
+    def interrupted(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(itofit, "fit", interrupted)
+    result = call("fit", folder / "tracks.csv", *COLUMNS, "-o", tmp_path / "m.npz")
+    assert result.exit_code == 130
+    assert result.output == "itofit fit: interrupted\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_control_c(folder, tmp_path):
+    command = [sys.executable, "-m", "itofit", "simulate", folder / "sde.npz", "--start", "0,0", "--dt", "0.01"]
+    child = subprocess.Popen(
+        [*map(str, command), "--steps", "10000000", "-o", str(tmp_path / "p.csv")],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (ignored in the background)
+    )
+    time.sleep(3)
+    child.send_signal(signal.SIGINT)
+    said = child.communicate()[1]
+    assert child.returncode == 130, said
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes")
+def test_a_reader_that_leaves(folder):
+    command = [sys.executable, "-m", "itofit", "simulate", folder / "sde.npz", "--start", "0,0", "--dt", "0.01"]
+    child = subprocess.Popen(
+        [*map(str, command), "--steps", "20000", "-o", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "track,time,pos,speed\n"
+    child.stdout.close()
+    assert "Traceback" not in child.stderr.read()
+    child.stderr.close()
+    assert child.wait() == 141
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "a.csv: give time=, the column of times, or dt=, the step",
+            "a.csv: give --time, the column of times, or --dt, the step",
+        ),
+        ("a.csv: state: there is no column 'time='", "a.csv: --state: there is no column 'time='"),
+        ("the state is not all that matters for the next step", "the state is not all that matters for the next step"),
+        ("column 'state' must hold numbers", "column 'state' must hold numbers"),
+        ("Learn it with\ncorrect_step=True, or", "Learn it with\n--correct-step, or"),
+        ("my-state: there is", "my-state: there is"),
+    ],
+)
+def test_words_of_options(text, expected):
+    assert spoken(text) == expected
+
+
+def test_words_of_columns():
+    text = "increments column 1 moves at a constant rate; inputs column 7 is"
+    assert named(text, ("a", "b"), ("a", "b")) == "column 'b' moves at a constant rate; inputs column 7 is"

@@ -193,6 +193,40 @@ def test_velocities(tmp_path):
     assert_same(read_transitions(path, velocity="y"), data)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("chunk_rows", [None, 5])
+def test_limits_of_time_steps(tmp_path, kind, chunk_rows):
+    path = written(tracks(gaps=0), tmp_path / f"data{kind}")
+    everything = read_transitions(path)
+    kept = (everything.h >= 0.15) & (everything.h <= 0.25)
+    assert 0 < kept.sum() < len(kept)
+    data = read_transitions(path, min_h=0.15, max_h=0.25, chunk_rows=chunk_rows)
+    assert_same(data if chunk_rows is None else gathered(data), everything[kept])
+    with pytest.raises(InputError, match=r"no transition took a time between min_h and max_h: they took 0\.1"):
+        len(read_transitions(path, max_h=0.01, chunk_rows=chunk_rows))
+
+
+@pytest.mark.parametrize("chunk_rows", [None, 4])
+def test_limits_of_time_steps_in_arrays(tmp_path, chunk_rows):
+    np.savez(tmp_path / "data.npz", x0=X0, x1=X1, h=np.arange(1.0, 26))
+    data = read_transitions(tmp_path / "data.npz", min_h=3, max_h=20, chunk_rows=chunk_rows)
+    equal((data if chunk_rows is None else gathered(data)).h, np.arange(3, 21))
+    with pytest.raises(InputError, match="no transition took a time between min_h and max_h: they took 1 to 25"):
+        len(read_transitions(tmp_path / "data.npz", min_h=100, chunk_rows=chunk_rows))
+
+
+def test_limits_of_time_steps_bear_rounding(tmp_path):
+    table = pd.DataFrame({"time": 1000 + 0.05 * np.arange(200), "x": np.arange(200.0) ** 0.5})
+    path = written(table, tmp_path / "data.csv")
+    h = read_transitions(path).h
+    assert h.min() < 0.05 < h.max()
+    assert len(read_transitions(path, min_h=0.05, max_h=0.05)) == 199
+    with pytest.raises(InputError, match="min_h must be at most max_h, got 2 and 1"):
+        read_transitions(path, min_h=2, max_h=1)
+    with pytest.raises(InputError, match="max_h must be a number > 0"):
+        read_transitions(path, max_h=0)
+
+
 # Warnings and what parts need
 
 
@@ -273,6 +307,27 @@ def test_separators_and_marks(tmp_path, separator, mark):
     equal(read_transitions(path).increments, [[2, 3]])
 
 
+def test_spaces_around_names_and_values(tmp_path):
+    path = text_file(tmp_path / "data.csv", 'Time, x , "a, b"\r\n0, 1, 2\r\n1, 3, 5\r\n')
+    data = read_transitions(path)
+    equal(data.increments, [[2, 3]])
+    assert data.input_names == ("x", "a, b")
+    assert_same(gathered(read_transitions(path, chunk_rows=1)), data)
+
+
+def test_names_for_nothing_and_names_of_several_lines(tmp_path):
+    path = text_file(tmp_path / "data.csv", 't,"x\n[m]",note,\n0,1,NA,\n1,NaN,,\n2,3,,\n3,4,,\n')
+    data = read_transitions(path)
+    equal(data.increments, [[1]])
+    assert data.input_names == ("x\n[m]",)
+
+
+def test_a_column_of_two_roles(tmp_path):
+    path = written(tracks(), tmp_path / "data.csv")
+    with pytest.raises(InputError, match=r"the column 'x' is named twice, as state= and as velocity="):
+        read_transitions(path, state="x", velocity="x")
+
+
 def test_columns_that_are_not_taken_for_the_state(tmp_path):
     table = tracks()[["track", "time", "x"]].assign(note="text", seen=True, empty=np.nan)
     path = tmp_path / "data.csv"
@@ -339,8 +394,9 @@ def test_files_that_are_not_there(tmp_path):
     written(tracks(), tmp_path / "tracks.csv")
     with pytest.raises(FileNotFoundError, match=r"there is no file .*track\.csv \(is it tracks\.csv that you mean\?\)"):
         read_transitions(tmp_path / "track.csv")
-    with pytest.raises(FileNotFoundError, match="there is no file"):
-        read_transitions(tmp_path / "nowhere" / "data.csv")
+    for name in ("nowhere/data.csv", "something.csv"):
+        with pytest.raises(FileNotFoundError, match=r"there is no file .*\.csv$"):
+            read_transitions(tmp_path / name)
     with pytest.raises(IsADirectoryError, match=r"is a directory; give a file in it, as tracks\.csv"):
         read_transitions(tmp_path)
 

@@ -8,6 +8,7 @@ from itofit import InputError, Transitions
 from itofit.covariance import factors
 from itofit.experiments import EXPERIMENTS
 from itofit.finite_step import LEAST_SHARE, at_least, mean_signal, moments_of_step, trusted
+from itofit.likelihood import gaussian_nll
 from itofit.refine.step import lengths_chosen
 
 
@@ -294,6 +295,18 @@ def test_covariances_stay_positive_definite_wherever_they_are_asked_for():
             x = np.random.default_rng(0).uniform(-8, 8, (2000, 2))
             assert (np.linalg.eigvalsh(sde.covariance(x)) > 0).all()
             assert (np.linalg.eigvalsh(sde.step_moments(x, 0.01)[1]) > 0).all()
+
+
+def test_models_of_different_steps_are_compared_on_the_same_data():
+    """Learned from short and from long steps, judged on others: nearly as good as the truth, and Euler steps are not."""
+    judged = linear_data(20_000, 0.3, seed=9)
+    mean, variance = (np.exp(-0.3) - 1) / 0.3 * judged.inputs, (1 - np.exp(-0.6)) / 0.6
+    truth = gaussian_nll(judged.increments, judged.h, mean, np.full((20_000, 1, 1), variance)).mean()
+    for h in (0.05, 0.6):
+        sde = itofit.fit(linear_data(50_000, h, seed=1), correct_step=True, rng=0)
+        assert sde.nll(judged) - truth < 0.01
+        assert sde.nll(judged, scheme="euler") - truth > 0.015
+        assert sde.one_step.nll(judged) - truth > 0.01
 
 
 # Who chose the steps

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import csv
+import errno
+import importlib.util
 import json
+import math
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from time import perf_counter
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
 
 import itofit
 from itofit._checks import InputError
+from itofit._progress import Progress
 from itofit.cli.app import app, console, errors, explained
+from itofit.cli.split import Data, split
+from itofit.cli.words import named, spoken
 from itofit.sde import LearnedSDE
 from itofit.storage import checked_target, write_whole
-from itofit.transitions import BlockedTransitions, Transitions
-
-Data = Transitions | BlockedTransitions
+from itofit.transitions import BlockedTransitions
 
 FOUND_BAD = 1
 """Exit code of `itofit check` if a finding is bad."""
+PRINTED = Path("-")
+"""The output of `itofit simulate` that is printed."""
 
 
 class Structure(StrEnum):
@@ -35,16 +47,27 @@ class Link(StrEnum):
     auto, identity, square, log = "auto", "identity", "square", "log"
 
 
+class Scheme(StrEnum):
+    """Of simulated steps."""
+
+    euler, corrected = "euler", "corrected"
+
+
 File = Annotated[Path, typer.Argument(help="Data: .csv, .tsv (also .gz), .parquet or .npz.", metavar="FILE")]
 Model = Annotated[Path, typer.Argument(help="A model that itofit saved.", metavar="MODEL")]
 Time = Annotated[str | None, typer.Option(help="Column of times; one called time or t if left out.")]
-State = Annotated[str | None, typer.Option(help="Columns of the variables, comma-separated; all numbers if left out.")]
+State = Annotated[
+    str | None,
+    typer.Option(help='Columns of the variables, comma-separated ("a,b" in quotes is one); all numbers if left out.'),
+]
 Track = Annotated[str | None, typer.Option(help="Column that tells tracks apart; one called track if left out.")]
 Velocity = Annotated[str | None, typer.Option(help="Columns of velocities, one for each of --state.")]
 Dt = Annotated[float | None, typer.Option("--dt", help="Time between rows, if there is no column of times.")]
 Unit = Annotated[str | None, typer.Option(help="Of time, if times are dates: ns, us, ms, s, min, h, D or W.")]
+MinStep = Annotated[float | None, typer.Option(help="Leave out moves that took less time.")]
+MaxStep = Annotated[float | None, typer.Option(help="Leave out moves that took more time, over breaks, say.")]
 Json = Annotated[bool, typer.Option("--json", help="Print for machines.")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 
 
 @app.command()
@@ -58,37 +81,62 @@ def fit(
     velocity: Velocity = None,
     dt: Dt = None,
     unit: Unit = None,
+    min_step: MinStep = None,
+    max_step: MaxStep = None,
     structure: Annotated[Structure, typer.Option(help="Off-diagonal noise or not.")] = Structure.auto,
     link: Annotated[Link, typer.Option(help="How the covariance is built.")] = Link.auto,
-    ensemble: Annotated[int | None, typer.Option(help="Learn so many times, for better error bars.")] = None,
+    correct_step: Annotated[
+        bool, typer.Option("--correct-step", help="Undo what the length of the steps makes of drift and covariance.")
+    ] = False,
+    ensemble: Annotated[int | None, typer.Option(min=2, help="Learn so many times, for better error bars.")] = None,
     held_out: Annotated[
-        float, typer.Option(help="Share of the data, whole tracks if there are several, that judges the result.")
+        float, typer.Option(help="Share of the data, whole tracks if there are many, that judges the result.")
     ] = 0.1,
     seed: Seed = 0,
     report: Annotated[Path | None, typer.Option(help="Write a page that shows the result, a .html file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Learn drift and noise from a file of observations, judge them on held-out data, and save them."""
-    checked_target(output)
+    _check_writable("--output", output, file)
     if report is not None:
-        checked_target(report)
-    data = _read(file, time, state, track, velocity, dt, unit)
-    train, rest = _split(data, held_out, seed)
-    sde = itofit.fit(train, structure=structure.value, link=link.value, ensemble=ensemble, rng=seed)
-    sde.save(output)
+        _check_writable("--report", report, file, output)
+        _check_installed("matplotlib", "plot", "--report")
+    if not 0 <= held_out < 1:
+        raise InputError(f"--held-out must be at least 0 and less than 1, got {held_out:g}")
+    began = perf_counter()
+    data = _read(file, time, state, track, velocity, dt, unit, min_step, max_step)
+    train, rest = split(data, held_out, seed)
+    read = perf_counter()
+    try:
+        sde = itofit.fit(
+            train,
+            structure=structure.value,
+            link=link.value,
+            ensemble=ensemble,
+            correct_step=correct_step,
+            rng=seed,
+        )
+    except InputError as error:
+        raise InputError(named(str(error), data.input_names, data.output_names)) from None
+    learned = perf_counter()
+    with _writing(output):
+        sde.save(output)
     judging = train if rest is None else rest
     diagnosis = itofit.check(sde, judging)
+    loss = None if rest is None else sde.nll(rest)
+    checked = perf_counter()
     if report is not None:
-        itofit.report(sde, judging, report, title=file.stem)
+        with _writing(report):
+            itofit.report(sde, judging, report, title=file.stem)
     if as_json:
-        told = _described(sde) | {"file": str(output), "check": diagnosis.as_dict()}
-        told["held_out_loss"] = None if rest is None else sde.nll(rest)
+        told = _described(sde) | {"file": str(output), "check": diagnosis.as_dict(), "held_out_loss": loss}
+        told["seconds"] = {"reading": read - began, "learning": learned - read, "checking": checked - learned}
         print_json(told)
         return
     print_text(sde.summary())
-    print_text(f"\n{diagnosis}\n")
+    print_text(spoken(f"\n{diagnosis}\n"))
     if rest is not None:
-        print_text(f"loss on {len(rest):,} held-out transitions: {sde.nll(rest):.4f}")
+        print_text(f"loss on {len(rest):,} held-out transitions: {loss:.4f}")
     print_text(f"saved as {output}; load it with itofit.load({str(output)!r})")
     if report is not None:
         print_text(f"report: {report}")
@@ -116,15 +164,17 @@ def check(
     velocity: Velocity = None,
     dt: Dt = None,
     unit: Unit = None,
+    min_step: MinStep = None,
+    max_step: MaxStep = None,
     as_json: Json = False,
 ) -> None:
     """Examine a model on data: residuals, memory, step length, coverage. Exits with 1 if something is bad."""
     sde = itofit.load(model)
-    diagnosis = itofit.check(sde, _read(file, time, state, track, velocity, dt, unit))
+    diagnosis = itofit.check(sde, _read(file, time, state, track, velocity, dt, unit, min_step, max_step))
     if as_json:
         print_json(diagnosis.as_dict())
     else:
-        print_text(str(diagnosis))
+        print_text(spoken(str(diagnosis)))
     if diagnosis.worst == "bad":
         raise typer.Exit(FOUND_BAD)
 
@@ -141,39 +191,54 @@ def report(
     velocity: Velocity = None,
     dt: Dt = None,
     unit: Unit = None,
+    min_step: MinStep = None,
+    max_step: MaxStep = None,
 ) -> None:
     """Write a page that shows what was learned and how far to trust it on some data."""
-    checked_target(output)
+    _check_writable("--output", output, model, file)
+    _check_installed("matplotlib", "plot", "itofit report")
     sde = itofit.load(model)
-    itofit.report(sde, _read(file, time, state, track, velocity, dt, unit), output, title=model.stem)
-    errors.print(f"report: {output}", markup=False)
+    data = _read(file, time, state, track, velocity, dt, unit, min_step, max_step)
+    with _writing(output):
+        itofit.report(sde, data, output, title=model.stem)
+    errors.print(f"report: {output}", markup=False, soft_wrap=True)
 
 
 @app.command()
 @explained
 def simulate(
     model: Model,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A .csv or .parquet file.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A .csv or .parquet file, or - to print the table as CSV.")
+    ],
     start: Annotated[str, typer.Option(help="Values of the state where all paths start, comma-separated.")],
     dt: Annotated[float, typer.Option("--dt", help="Time step.")],
-    steps: Annotated[int, typer.Option(help="Number of steps.")] = 1000,
-    paths: Annotated[int, typer.Option(help="Number of paths.")] = 1,
+    steps: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 1000,
+    paths: Annotated[int, typer.Option(min=1, help="Number of paths.")] = 1,
+    scheme: Annotated[
+        Scheme | None,
+        typer.Option(help="Steps of Euler and Maruyama, or corrected for their length; the model's own if left out."),
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """Simulate paths of a learned equation into a table with the columns track, time and those of the state."""
-    if output.suffix not in (".csv", ".parquet"):
-        raise InputError(f"--output must end in .csv or .parquet, got {output.name}")
-    if paths < 1:
-        raise InputError(f"--paths must be at least 1, got {paths}")
-    checked_target(output)
+    if output != PRINTED:
+        if output.suffix.lower() not in (".csv", ".parquet"):
+            raise InputError(f"--output must end in .csv or .parquet, or be -, got {output.name}")
+        _check_writable("--output", output, model)
+    as_parquet = output.suffix.lower() == ".parquet"
+    if as_parquet:
+        _check_installed("pyarrow", "data", "writing .parquet files")
     sde = itofit.load(model)
-    x0 = np.repeat([_numbers("--start", start)], paths, axis=0)
-    frame = sde.simulate(x0, dt, steps, rng=seed, as_frame=True)
-    if output.suffix == ".csv":
-        write_whole(output, frame.to_csv(index=False))
-    else:
-        write_whole(output, frame.to_parquet(index=False))
-    errors.print(f"{len(frame):,} rows in {output}", markup=False)
+    x0 = np.repeat([_start(start, sde)], paths, axis=0)
+    chosen: Literal["euler", "corrected"] | None = None if scheme is None else scheme.value
+    frame = sde.simulate(x0, dt, steps, scheme=chosen, rng=seed, as_frame=True)
+    if output == PRINTED:
+        frame.to_csv(sys.stdout, index=False)
+        return
+    with _writing(output):
+        write_whole(output, frame.to_parquet(index=False) if as_parquet else frame.to_csv(index=False))
+    errors.print(f"{len(frame):,} rows in {output}", markup=False, soft_wrap=True)
 
 
 # Arguments
@@ -187,31 +252,77 @@ def _read(
     velocity: str | None,
     dt: float | None,
     unit: str | None,
+    min_step: float | None,
+    max_step: float | None,
 ) -> Data:
-    return itofit.read_transitions(
-        file, time=time, state=_listed(state), track=_listed(track), velocity=_listed(velocity), dt=dt, unit=unit
+    data = itofit.read_transitions(
+        file,
+        time=None if time is None else time.strip(),
+        state=_listed(state),
+        track=_listed(track),
+        velocity=_listed(velocity),
+        dt=dt,
+        unit=unit,
+        min_h=min_step,
+        max_h=max_step,
     )
+    if state is None and velocity is None and len(data.input_names) > 1 and file.suffix != ".npz":
+        names = ", ".join(data.input_names)
+        errors.print(f"note: variables are {names}; choose others with --state", markup=False, soft_wrap=True)
+    if isinstance(data, BlockedTransitions):  # the first pass, which counts them, and may take a while
+        n = 0
+        with Progress(None) as bar:
+            for block in data.blocks():
+                n += len(block)
+                bar.show("reading", f"{n:,} transitions")
+    return data
 
 
 def _listed(names: str | None) -> list[str] | None:
-    return None if names is None else [name.strip() for name in names.split(",")]
+    """Names separated by commas, as in a line of a CSV file: one with a comma is quoted."""
+    if names is None:
+        return None
+    return [name.strip() for name in next(csv.reader([names], skipinitialspace=True), []) if name.strip()]
 
 
-def _numbers(option: str, text: str) -> list[float]:
+def _start(text: str, sde: LearnedSDE) -> list[float]:
+    names = sde.input_names
     try:
-        return [float(part) for part in text.split(",")]
+        values = [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{option} must be numbers separated by commas, got {text!r}") from None
+        values = []
+    if len(values) != len(names) or not np.isfinite(values).all():
+        one = "a finite number" if len(names) == 1 else f"{len(names)} finite numbers separated by commas"
+        raise InputError(f"--start must be {one}, for {', '.join(names)}, got {text!r}")
+    return values
 
 
-def _split(data: Data, share: float, seed: int) -> tuple[Data, Data | None]:
-    """Data to learn from, and data that judge; whole tracks if there are enough of them."""
-    if share == 0:
-        return data, None
-    if isinstance(data, BlockedTransitions):
-        return data.split(share, rng=seed)
-    several = data.groups is not None and len(np.unique(data.groups)) >= 2 / min(share, 1 - share)
-    return data.split(share, by="groups" if several else "rows", rng=seed)
+def _check_writable(option: str, path: Path, *others: Path) -> None:
+    """Raise before any work if a file cannot be written, or would replace another that the command needs."""
+    target = checked_target(path)
+    if target.exists() and not target.is_file():
+        raise InputError(f"{option}: {path} is not a file that could be replaced")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, f"cannot write there: {os.strerror(errno.EACCES)}", str(path))
+    for other in others:
+        if target == Path(os.path.realpath(other)):
+            raise InputError(f"{option}: {path} is needed for something else; give another name")
+
+
+def _check_installed(package: str, extra: str, what: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise InputError(f'{what} needs {package}, which is not installed: pip install "itofit[{extra}]"')
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Errors of the operating system that name the file that is written, and not a temporary one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or not str(error.filename or ".partial").endswith(".partial"):
+            raise
+        raise OSError(error.errno, f"{os.strerror(error.errno)}; nothing was written", str(path)) from error
 
 
 # What is printed
@@ -235,7 +346,16 @@ def _described(sde: LearnedSDE) -> dict[str, Any]:
 
 def print_json(content: dict[str, Any]) -> None:
     """Print what a machine can read."""
-    console.print_json(json.dumps(content))
+    console.print_json(json.dumps(_with_nulls(content), allow_nan=False), ensure_ascii=False)
+
+
+def _with_nulls(content: Any) -> Any:  # noqa: ANN401
+    """What is no number as null: JSON has no NaN."""
+    if isinstance(content, dict):
+        return {str(name): _with_nulls(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_with_nulls(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def print_text(text: str) -> None:

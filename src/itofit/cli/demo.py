@@ -29,6 +29,8 @@ def demo(
     """Write tracks of a noisy double well, with gaps, to a CSV file, and say what to do with them."""
     if seed < 0:
         raise InputError(f"--seed must be at least 0, got {seed}")
+    if output.exists() and not output.is_dir():
+        raise InputError(f"--output must be a directory, but {output} is a file; give another name")
     output.mkdir(parents=True, exist_ok=True)
     file = output / "tracks.csv"
     write_whole(file, tracks_as_csv(np.random.default_rng(seed)))

@@ -9,13 +9,17 @@ import zlib
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from itertools import combinations
 from pathlib import Path
 
-from itofit._checks import InputError, count, positive
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import Float, InputError, count, positive
 from itofit.files.readers import ArrayParts, Csv, Npz, Parquet, Reader
 from itofit.rows import PASS_ROWS
 from itofit.trajectories import OpenTracks, moves_in, warn_of_left_out
-from itofit.transitions import BlockedTransitions, Form, Transitions
+from itofit.transitions import BlockedTransitions, Form, Transitions, shown_range
 from itofit.transitions.blocked import FORMS
 from itofit.transitions.memory import from_moves, from_table
 from itofit.transitions.tables import Columns, Layout, MissingPackageError, Table, layout, listed
@@ -28,8 +32,12 @@ uncompressed, as the file itself says, for Parquet and NPZ."""
 CHUNK_ROWS = PASS_ROWS
 """Rows of a part, if nobody says."""
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".npz")
-TIMES, TRACKS = ("time", "t"), ("track",)
+TIMES, TRACKS = ("time", "Time", "TIME", "t"), ("track", "Track", "TRACK")
 """Columns taken for times and tracks, if nobody says."""
+ANY = (0.0, np.inf)
+"""Time steps of any length."""
+ROUNDING = 1e-6
+"""Share by which a time step may miss its limits: steps are differences of times, and these are rounded."""
 
 
 def read_transitions(
@@ -41,6 +49,8 @@ def read_transitions(
     dt: float | None = None,
     velocity: Columns | None = None,
     unit: str | None = None,
+    min_h: float | None = None,
+    max_h: float | None = None,
     chunk_rows: int | None = None,
 ) -> Transitions | BlockedTransitions:
     r"""Transitions from a file with a row for each observation, or from arrays in an NPZ file.
@@ -70,6 +80,8 @@ def read_transitions(
         Columns of velocities, one for each of `state`, of an underdamped system.
     unit : {"ns", "us", "ms", "s", "min", "h", "D", "W"}, optional
         Unit of h, if times are dates.
+    min_h, max_h : float, optional
+        Moves that took less or more time, but for rounding (a millionth), are left out: those over long breaks, say.
     chunk_rows : int, optional
         Read in parts of so many rows, however large the file is.
 
@@ -86,16 +98,17 @@ def read_transitions(
     file = _existing(path)
     if chunk_rows is not None:
         count("chunk_rows", chunk_rows)
+    between = _between(min_h, max_h)
     reader = _reader(file)
     with problems_of(file):
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
         n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
         if isinstance(reader, Npz) and state is None and time is None and (form := reader.form()):
-            return _from_arrays(reader, form, dt, n_rows)
+            return _from_arrays(reader, form, dt, between, n_rows)
         arranged = _arranged(reader, time, state, track, dt, velocity, unit)
         if n_rows is None:
-            return from_table(arranged, next(reader.parts(arranged, None)))
-        return Transitions.from_blocks(FileParts(reader, arranged, n_rows))
+            return from_table(arranged, next(reader.parts(arranged, None)), between)
+        return Transitions.from_blocks(FileParts(reader, arranged, between, n_rows))
 
 
 class FileParts:
@@ -106,17 +119,20 @@ class FileParts:
     reader : Reader
     arranged : Layout
         Which columns hold what.
+    between : tuple of two floats
+        The shortest and the longest time of a move.
     n_rows : int
         Rows of a part.
     """
 
-    def __init__(self, reader: Reader, arranged: Layout, n_rows: int) -> None:
-        self.reader, self.arranged, self.n_rows = reader, arranged, n_rows
+    def __init__(self, reader: Reader, arranged: Layout, between: tuple[float, float], n_rows: int) -> None:
+        self.reader, self.arranged, self.between, self.n_rows = reader, arranged, between, n_rows
         self.warned = False
 
     def __call__(self) -> Iterator[Transitions]:
         """One pass over the file."""
-        tracks, origin, n_untracked = OpenTracks(), None, 0
+        tracks, origin, n_untracked, n_moves = OpenTracks(), None, 0, 0
+        shortest, longest = np.inf, 0.0
         with problems_of(self.reader.path):
             for table in self.reader.parts(self.arranged, self.n_rows):
                 found, origin, n = self.arranged.observations(table, origin)
@@ -124,14 +140,41 @@ class FileParts:
                 if not len(found.track):
                     continue
                 moved = moves_in(tracks.joined(found), self.arranged.dt, sort=False)
-                if len(moved.h):
-                    yield from_moves(self.arranged, moved)
+                if not len(moved.h):
+                    continue
+                shortest, longest = min(shortest, moved.h.min()), max(longest, moved.h.max())
+                kept = _kept(moved.h, self.between)
+                n_moves += int(kept.sum())
+                if kept.any():
+                    yield from_moves(self.arranged, moved if kept.all() else moved.taken(kept))
+            if longest and not n_moves:
+                raise InputError(_none_between(shortest, longest))
         if not self.warned:
             self.warned = True
             warn_of_left_out(n_untracked, tracks.n_rows)
 
 
-def _from_arrays(reader: Npz, form: Form, dt: float | None, n_rows: int | None) -> Transitions | BlockedTransitions:
+def _between(min_h: float | None, max_h: float | None) -> tuple[float, float]:
+    """The shortest and the longest time that a move may take."""
+    low = 0.0 if min_h is None else positive("min_h", min_h)
+    high = np.inf if max_h is None else positive("max_h", max_h)
+    if low > high:
+        raise InputError(f"min_h must be at most max_h, got {low:g} and {high:g}")
+    return low * (1 - ROUNDING), high * (1 + ROUNDING)
+
+
+def _kept(h: Float, between: tuple[float, float]) -> npt.NDArray[np.bool_]:
+    """Which moves took a time between two."""
+    return (h >= between[0]) & (h <= between[1])
+
+
+def _none_between(shortest: float, longest: float) -> str:
+    return f"no transition took a time between min_h and max_h: they took {shown_range(shortest, longest)}"
+
+
+def _from_arrays(
+    reader: Npz, form: Form, dt: float | None, between: tuple[float, float], n_rows: int | None
+) -> Transitions | BlockedTransitions:
     """Transitions from arrays that hold them."""
     names = FORMS[form][1]
     shapes = reader.shapes()
@@ -141,9 +184,33 @@ def _from_arrays(reader: Npz, form: Form, dt: float | None, n_rows: int | None) 
         raise InputError("h was given twice, in the file and as dt=")
     blocks = ArrayParts(reader, tuple(name for name in names if name in shapes), n_rows)
     if n_rows is not None:
-        return Transitions.from_blocks(blocks, form, h=dt)
+        found = Transitions.from_blocks(blocks, form, h=dt)
+        return found if between == ANY else Transitions.from_blocks(Chosen(found, between))
     make = FORMS[form][0]
-    return make(**next(blocks()), **({} if dt is None else {"h": positive("dt", dt)}))
+    whole = make(**next(blocks()), **({} if dt is None else {"h": positive("dt", dt)}))
+    kept = _kept(whole.h, between)
+    if not kept.any():
+        raise InputError(_none_between(whole.h.min(), whole.h.max()))
+    return whole if kept.all() else whole[kept]
+
+
+class Chosen:
+    """Blocks of transitions that took a time between two, from the start each time it is called."""
+
+    def __init__(self, data: BlockedTransitions, between: tuple[float, float]) -> None:
+        self.data, self.between = data, between
+
+    def __call__(self) -> Iterator[Transitions]:
+        """One pass over the data."""
+        shortest, longest, n_kept = np.inf, 0.0, 0
+        for block in self.data.blocks():
+            shortest, longest = min(shortest, block.h.min()), max(longest, block.h.max())
+            kept = _kept(block.h, self.between)
+            n_kept += int(kept.sum())
+            if kept.any():
+                yield block[kept]
+        if not n_kept:
+            raise InputError(_none_between(shortest, longest))
 
 
 def _arranged(
@@ -162,9 +229,10 @@ def _arranged(
     if time is None and dt is None:
         time = next((name for name in TIMES if name in head.columns), None)
         if time is None:
-            raise InputError(
-                f"give time=, the column of times, or dt=, the time between rows; the columns are {head.listed()}"
-            )
+            what = "the columns are " + head.listed()
+            if isinstance(reader, Npz):
+                what = f"the arrays are {head.listed()}, and neither x0, x1 and h nor inputs, increments and h"
+            raise InputError(f"give time=, the column of times, or dt=, the time between rows; {what}")
     if track is None:
         track = next((name for name in TRACKS if name in head.columns), None)
     if state is None:
@@ -180,8 +248,26 @@ def _arranged(
     )
     arranged = layout(state, time, track, dt, velocity, unit)
     for name, argument in arranged.columns.items():
-        head.check(argument, name)
+        _check_column(head, argument, name)
+    roles = [("state", arranged.state), ("velocity", arranged.velocity), ("track", arranged.track)]
+    roles += [] if arranged.time is None else [("time", (arranged.time,))]
+    for (one, names), (other, others) in combinations(roles, 2):
+        if both := [name for name in names if name in others]:
+            raise InputError(f"the column {both[0]!r} is named twice, as {one}= and as {other}=")
     return arranged
+
+
+def _check_column(head: Table, argument: str, name: Hashable) -> None:
+    """Raise unless there is a column of this name; in a few columns, one that begins like it is likely meant."""
+    if name not in head.columns:
+        word = str(name).strip().lower()
+        similar = {str(column): str(column).strip().lower() for column in head.columns}
+        near = get_close_matches(word, similar.values(), n=1)
+        begins = [column for column, plain in similar.items() if plain and (plain[0] == word[:1])]
+        if not near and len(begins) == 1 and 1 in (len(begins[0].strip()), len(word)):  # tme for t, v for velocity
+            hint = f" (is it {begins[0]!r} that you mean?)"
+            raise InputError(f"{argument}: there is no column {name!r}{hint}; the columns are {head.listed()}")
+    head.check(argument, name)
 
 
 def _is_variable(head: Table, name: Hashable) -> bool:
@@ -203,6 +289,8 @@ def problems_of(file: Path) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:  # of the operating system
             raise
         text = "holds nothing" if type(error).__name__ == "EmptyDataError" else f"cannot be read: {str(error).strip()}"
+        if isinstance(error, UnicodeDecodeError):
+            text = f"cannot be read: it is not text in UTF-8 ({error.reason}); save it as UTF-8"
         raise InputError(f"{file}: {text}") from error
 
 
@@ -215,10 +303,18 @@ def _existing(path: str | os.PathLike[str]) -> Path:
         inside = sorted(entry.name for entry in file.iterdir() if entry.name.lower().endswith(SUFFIXES))[:3]
         raise IsADirectoryError(f"{file} is a directory; give a file" + (f" in it, as {inside[0]}" if inside else ""))
     if not file.exists():
-        names = [entry.name for entry in file.parent.iterdir()] if file.parent.is_dir() else []
-        near = get_close_matches(file.name, names, n=1)
-        raise FileNotFoundError(f"there is no file {file}" + (f" (is it {near[0]} that you mean?)" if near else ""))
+        entries = sorted(file.parent.iterdir()) if file.parent.is_dir() else []
+        files = [entry.name for entry in entries if entry.is_file()]
+        names = {_stem(name): name for name in files if name.lower().endswith(SUFFIXES)}
+        near = get_close_matches(_stem(file.name), names, n=1, cutoff=0.7)
+        hint = f" (is it {names[near[0]]} that you mean?)" if near else ""
+        raise FileNotFoundError(f"there is no file {file}{hint}")
     return file
+
+
+def _stem(name: str) -> str:
+    """The name of a file without what tells its kind."""
+    return name.removesuffix(".gz").rpartition(".")[0] or name
 
 
 def _reader(file: Path) -> Reader:

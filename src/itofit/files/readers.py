@@ -9,6 +9,7 @@ import warnings
 import zipfile
 from collections.abc import Hashable, Iterator
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, TextIO
 
@@ -70,19 +71,20 @@ class Csv:
         with warnings.catch_warnings():
             warnings.simplefilter("error", longer)
             try:
-                return Table(self._read(separator, len(names), nrows=HEAD_ROWS))
+                return Table(self._read(separator, names, nrows=HEAD_ROWS))
             except longer:
-                raise InputError("lines have more values than the header has names") from None
+                shown = separator.join(names[:3])
+                raise InputError(f"lines have more values than the header has names ({shown})") from None
 
     def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
         """The columns that were asked for; tracks as text, so that a part of them looks like all."""
         separator, names = self._header()
         chosen = {"usecols": list(arranged.columns), "dtype": dict.fromkeys(arranged.track, str)}
         if n_rows is None:
-            yield self._table(self._read(separator, len(names), **chosen), 0)
+            yield self._table(self._read(separator, names, **chosen), 0)
             return
         start = 0
-        with self._read(separator, len(names), chunksize=n_rows, **chosen) as frames:
+        with self._read(separator, names, chunksize=n_rows, **chosen) as frames:
             for frame in frames:
                 yield self._table(frame, start)
                 start += len(frame)
@@ -91,14 +93,17 @@ class Csv:
         """One column has each name."""
         return [name]
 
-    def _read(self, separator: str, n_columns: int, **options: Any) -> Any:  # noqa: ANN401
+    def _read(self, separator: str, names: list[str], **options: Any) -> Any:  # noqa: ANN401
         pandas = optional("pandas", "reading CSV files")
         return pandas.read_csv(
             self.path,
             sep=separator,
             encoding="utf-8-sig",
+            names=[name or f"Unnamed: {i}" for i, name in enumerate(names)] or None,
+            header=0,
             index_col=False,
-            skip_blank_lines=n_columns > 1,  # in a single column they are gaps
+            skipinitialspace=True,
+            skip_blank_lines=len(names) > 1,  # in a single column they are gaps
             low_memory=False,
             **options,
         )
@@ -112,12 +117,13 @@ class Csv:
         return self.path.open(encoding="utf-8-sig", newline="")
 
     def _header(self) -> tuple[str, list[str]]:
-        """The separator and the names in the first line."""
+        """The separator and the names in the first line, without spaces around them."""
         with self._open() as file:
             line = next((line for line in file if line.strip()), "")
-        suffixes = self.path.name.lower()
-        separator = "\t" if suffixes.endswith((".tsv", ".tsv.gz")) else max(",;\t", key=line.count)
-        return separator, next(csv.reader([line], delimiter=separator), [])
+            kind = self.path.name.lower()
+            separator = "\t" if kind.endswith((".tsv", ".tsv.gz")) else max(",;\t", key=line.count)
+            names = next(csv.reader(chain([line], file), delimiter=separator, skipinitialspace=True), [])
+        return separator, [name.strip() for name in names]
 
     def line(self, row: int) -> int:
         """The number of the line, from 1, that holds a row of data, from 0."""

@@ -1,0 +1,56 @@
+"""Which data are held out of training to judge what was learned."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from itofit._checks import DataWarning
+from itofit.diagnostics import LEAST_ROWS
+from itofit.transitions import BlockedTransitions, Transitions
+
+Data = Transitions | BlockedTransitions
+
+
+def split(data: Data, share: float, seed: int) -> tuple[Data, Data | None]:
+    """Data to learn from, and data that judge: whole tracks if there are enough of them, else stretches of them.
+
+    Single rows would not tell whether the next step depends on the last. They are held out where rows do not follow
+    each other, or are read in parts.
+    """
+    if share == 0:
+        return data, None
+    if isinstance(data, BlockedTransitions):  # there are many
+        return data.split(share, rng=seed)
+    train, rest = _parted(data, share, seed)
+    if min(len(train), len(rest)) < max(LEAST_ROWS, 5 * data.n_outputs):
+        warnings.warn(
+            f"too few transitions ({len(data):,}) to hold some out: judged on those it was learned from",
+            DataWarning,
+            stacklevel=2,
+        )
+        return data, None
+    return train, rest
+
+
+def _parted(data: Transitions, share: float, seed: int) -> tuple[Transitions, Transitions]:
+    enough = math.ceil(2 / min(share, 1 - share))
+    if data.groups is not None and len(np.unique(data.groups)) >= enough:
+        return data.split(share, by="groups", rng=seed)
+    if len(data) < enough or not _follow(data):
+        return data.split(share, rng=seed)
+    stretch = np.arange(len(data)) * enough // len(data)
+    chosen = np.random.default_rng(seed).permutation(enough)[: round(share * enough)]
+    out = np.isin(stretch, chosen)
+    return data[~out], data[out]
+
+
+def _follow(data: Transitions) -> bool:
+    """Whether most transitions start where the one before them ended."""
+    if data.kind == "general":
+        return False
+    moving = data.inputs[:, -data.n_outputs :]
+    gap = np.abs(moving[:-1] + data.increments[:-1] - moving[1:])
+    return bool((gap <= 1e-6 * data.increments.std(axis=0)).all(axis=1).mean() > 1 / 2)
