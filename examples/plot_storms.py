@@ -116,6 +116,7 @@ print(inertial.summary())
 second = itofit.check(inertial, moving[test])
 for name in ("residuals", "place", "whiteness", "markov"):
     print(f"{second[name].title}: {second[name].numbers}; {second[name].verdict}")
+print(f"correlation of one step and the next {second['whiteness'].values['correlation_0_lag_1']:+.2f}")
 
 # %%
 # The correlation falls from 0.93 to 0.1. It is not gone, and tails are heavy. Computed velocities alone leave some:

@@ -536,12 +536,13 @@ def test_an_interrupted_command(folder, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_control_c(folder, tmp_path):
-    command = [sys.executable, "-m", "itofit", "simulate", folder / "sde.npz", "--start", "0,0", "--dt", "0.01"]
+    program = (  # which listens to the signal also where a job in the background would not
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from itofit.__main__ import main; main()"
+    )
+    command = [sys.executable, "-c", program, "simulate", folder / "sde.npz", "--start", "0,0", "--dt", "0.01"]
     child = subprocess.Popen(
-        [*map(str, command), "--steps", "10000000", "-o", str(tmp_path / "p.csv")],
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (ignored in the background)
+        [*map(str, command), "--steps", "10000000", "-o", str(tmp_path / "p.csv")], stderr=subprocess.PIPE, text=True
     )
     time.sleep(3)
     child.send_signal(signal.SIGINT)

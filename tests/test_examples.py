@@ -111,7 +111,7 @@ def test_storms_drift_west_then_north_east_and_need_a_velocity():
     short, _, correlation = numbers(f" 6 {step}", text)
     assert correlation > 0.9
     assert numbers(f"48 {step}", text)[0] > 2 * short
-    assert abs(numbers("whiteness in time: correlation of steps #, p", text)[0]) < 0.2
+    assert abs(numbers("correlation of one step and the next #", text)[0]) < 0.2
     same, flow, both = (
         numbers(f"  {name}: #, #", text)[1] for name in ("the same velocity", "flow alone", "flow and velocity")
     )
