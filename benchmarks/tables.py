@@ -225,6 +225,20 @@ def large_file(rows):
         ]
 
 
+def large_csv(rows):
+    yield ["file", "read", "held out", "seconds", "of them reading, learning, checking", "peak memory"]
+    for row in rows:
+        parts = ", ".join(f"{row[f'seconds_{part}']:.1f}" for part in ("reading", "learning", "checking"))
+        yield [
+            f"{row['system']}, {row['file_megabytes']:.0f} MB",
+            "at once" if row["read"] == "whole" else "in parts",
+            "a tenth" if row["held_out"] else "nothing",
+            f"{row['seconds']:.1f}",
+            parts,
+            f"{row['peak_megabytes']:.0f} MB",
+        ]
+
+
 def quality(rows):
     yield [
         "experiment",
@@ -391,6 +405,7 @@ TABLES = {
     "growth": growth,
     "evaluation": evaluation,
     "large_file": large_file,
+    "large_csv": large_csv,
     "quality": quality,
     "quality_errors": quality_errors,
     "hard_cases": hard_cases,

@@ -235,15 +235,15 @@ def test_texts_name_what_matters(refine):
 
 PROGRESS = {
     True: (
-        "reading: 400 of 400 transitions",
+        "reading: [####################] 400 of 400 transitions",
         "drift: iteration 1, log-evidence",
-        "residuals: 400 of 400 transitions",
+        "residuals: [####################] 400 of 400 transitions",
         "covariance: iteration 1, log-evidence",
     ),
     False: (
-        "drift: read 400 of 400 rows",
+        "drift: [####################] read 400 of 400 rows",
         "drift: iteration 1 of at most 12, validation error",
-        "covariance: read 400 of 400 rows",
+        "covariance: [####################] read 400 of 400 rows",
         "covariance: iteration 1 of at most 12",
     ),
 }
@@ -256,7 +256,7 @@ def test_progress_is_written_when_asked_and_cleared(capsys, monkeypatch, refine)
     sde.simulate([0.0, 0.0], 0.01, 3, rng=0, progress=True)
     itofit.fit(data, drift=FEW, covariance=FEW, refine=refine, rng=0, progress=True)
     shown = capsys.readouterr().err
-    for text in ("simulating: step 1 of 3", "reading: 400 transitions", *PROGRESS[refine]):
+    for text in ("simulating: [#######-------------] step 1 of 3", "reading: 400 transitions", *PROGRESS[refine]):
         assert text in shown
     assert shown.endswith("\r")
     itofit.fit(data, drift=FEW, covariance=FEW, refine=refine, rng=0)

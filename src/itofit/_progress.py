@@ -9,6 +9,7 @@ from types import TracebackType
 
 PATIENCE = 2.0  # seconds before the line appears, unless it was asked for
 PAUSE = 0.1  # seconds between two updates
+BAR = 20  # characters
 
 
 class Progress:
@@ -30,15 +31,16 @@ class Progress:
         self.label = ""
         self.width = 0
 
-    def show(self, label: str, detail: str) -> None:
-        """Say how far the work called `label` is."""
+    def show(self, label: str, detail: str, share: float | None = None) -> None:
+        """Say how far the work called `label` is; with a bar if it is known which share of it is done."""
         now = time.monotonic()
         if not self.enabled or now - self.began < self.delay:
             return
         if label == self.label and now - self.shown_at < PAUSE:
             return
         self.label, self.shown_at = label, now
-        self._write(f"{label}: {detail}, {now - self.began:.0f} s")
+        done = "" if share is None else f" [{'#' * round(BAR * share):-<{BAR}}]"
+        self._write(f"{label}:{done} {detail}, {now - self.began:.0f} s")
 
     def _write(self, line: str) -> None:
         line = line[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be rewritten

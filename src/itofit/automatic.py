@@ -457,7 +457,7 @@ def _finished_on_all(
         parts = (block[i : i + ROWS_AT_ONCE] for block in data.blocks() for i in range(0, len(block), ROWS_AT_ONCE))
         for place, part in enumerate(parts):
             n += len(part)
-            bar.show(label, f"all transitions: {n:,} of {plan.n_rows:,}")
+            bar.show(label, f"{n:,} of all {plan.n_rows:,} transitions", n / plan.n_rows)
             if place < len(kept):
                 features = kept[place]
             else:

@@ -99,7 +99,7 @@ class Plan:
         squares, n = np.zeros(1), 0
         for index, block in enumerate(data.blocks()):
             n += len(block)
-            progress.show(label, f"{n:,} of {self.n_rows:,} transitions")
+            progress.show(label, f"{n:,} of {self.n_rows:,} transitions", n / self.n_rows)
             fold = self.folds(block, index)
             kept = block
             if self.drawn:

@@ -262,7 +262,7 @@ def _all_members(
     with Progress(progress) as bar, ThreadPoolExecutor(n_threads() if isinstance(data, Transitions) else 1) as pool:
         for sde in pool.map(member, seeds):
             found.append(sde)
-            bar.show("ensemble", f"fit {len(found) + 1} of {len(seeds) + 1}")
+            bar.show("ensemble", f"fit {len(found) + 1} of {len(seeds) + 1}", (len(found) + 1) / (len(seeds) + 1))
     return tuple(found)
 
 

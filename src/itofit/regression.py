@@ -153,7 +153,7 @@ class Sample:
                 )
             yield u, centred
             done += len(x)
-            self.progress.show(self.label, f"read {done:,} of {self.rows.n_rows:,} rows")
+            self.progress.show(self.label, f"read {done:,} of {self.rows.n_rows:,} rows", done / self.rows.n_rows)
 
     def _read(self, Q: tuple[int, ...] | None) -> Float:
         """One pass: Q moments of the two parts, the rows of those that are kept, and the mean of all targets."""

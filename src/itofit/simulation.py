@@ -80,7 +80,7 @@ def gaussian_paths(
         if force is not None:
             state[:, :d] += np.where(moving, 0.5 * dt * kick, 0.0)
         paths[:, i + 1] = state
-        progress.show("simulating", f"step {i + 1} of {n_steps}")
+        progress.show("simulating", f"step {i + 1:,} of {n_steps:,}", (i + 1) / n_steps)
     return paths, n_outside / (n_paths * n_steps)
 
 
