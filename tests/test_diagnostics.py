@@ -570,6 +570,18 @@ def test_table_fits_a_terminal(diagnosis):
     assert "  -> " in str(diagnosis)
 
 
+def test_nothing_in_the_table_is_cut():
+    data = tracks(one(), 50, 50)
+    long_steps = Transitions(data.inputs, data.increments, 1000 * data.h, data.groups)
+    for found in (check(one(), data[::2]), check(itofit.fit(data, rng=0), long_steps)):
+        lines = str(found).splitlines()
+        table = lines[2 : lines.index("", 2) if "" in lines[2:] else None]
+        assert max(map(len, table)) <= 80
+        shown = " ".join(line[22:66].strip() for line in table)
+        for finding in found.findings:
+            assert finding.numbers in shown
+
+
 def test_dictionary_is_json(diagnosis):
     found = json.loads(json.dumps(diagnosis.as_dict(), allow_nan=False))
     assert [finding["name"] for finding in found["findings"]] == list(NAMES)

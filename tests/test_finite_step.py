@@ -298,7 +298,7 @@ def test_covariances_stay_positive_definite_wherever_they_are_asked_for():
 
 
 def test_models_of_different_steps_are_compared_on_the_same_data():
-    """Learned from short and from long steps, judged on others: nearly as good as the truth, and Euler steps are not."""
+    """Learned from short and from long steps, judged on others: nearly as good as the truth, unlike Euler steps."""
     judged = linear_data(20_000, 0.3, seed=9)
     mean, variance = (np.exp(-0.3) - 1) / 0.3 * judged.inputs, (1 - np.exp(-0.6)) / 0.6
     truth = gaussian_nll(judged.increments, judged.h, mean, np.full((20_000, 1, 1), variance)).mean()

@@ -11,7 +11,7 @@ import itofit
 from itofit import InputError
 from itofit.report import report
 from itofit.report.numbers import plus_minus
-from itofit.report.page import equation
+from itofit.report.page import breakable, equation, typeset
 
 
 def tracks(rng, n=40, n_steps=60, h=0.05):
@@ -56,6 +56,11 @@ def words(path):
     return re.sub(r"data:image/png;base64,[^\"]*", "", path.read_text(encoding="utf-8"))
 
 
+def marked(text):
+    """Spaces at which no line ends, made visible: ~ and _ for a narrow one."""
+    return text.replace("\N{NO-BREAK SPACE}", "~").replace("\N{NARROW NO-BREAK SPACE}", "_")
+
+
 def test_the_page_says_what_was_learned_and_how_far_to_trust_it(one, page):
     sde, data = one
     text = words(page)
@@ -70,7 +75,7 @@ def test_the_page_says_what_was_learned_and_how_far_to_trust_it(one, page):
     assert "seed 0" in text
     median = float(np.median(data.inputs))
     f, std = sde.drift([median], return_std=True)
-    assert plus_minus(f[0, 0], std[0, 0]) in text
+    assert plus_minus(f[0, 0], std[0, 0]).replace(" ", "\N{NO-BREAK SPACE}") in text
     assert text.count("<img ") == text.count("<figcaption>") == 3 + 2 + 1 + 1
     assert "<script" not in text
     assert "http" not in text
@@ -102,8 +107,8 @@ def test_the_page_is_repeatable_and_has_a_title_of_its_own(one, page, tmp_path):
 def test_what_cannot_be_done_is_left_out_and_said(general, tmp_path):
     text = words(report(*general, tmp_path / "general.html"))
     assert "kind &#x27;general&#x27;" in text
-    assert text.count("<img ") == 2 + 4 + 1
-    assert "a low (10 %)" in text
+    assert text.count("<img ") == 2 + 2 + 4 + 1  # slices, maps, residuals, training
+    assert re.search(r"<span>a~=~−0\.\d+</span> <span>\(10_%\)</span></td>", marked(text))
 
 
 def test_data_in_blocks_and_models_without_error_bars(tmp_path):
@@ -146,17 +151,60 @@ def open_at(browser, width, path):
 def test_pages_open_in_a_browser(one, general, page, tmp_path, width):
     other = report(*general, tmp_path / "general.html")
     with chromium(1400, tmp_path / "profile") as browser:
-        for path in (page, other):
+        for path, n_pictures in ((page, 7), (other, 9)):
             open_at(browser, width, path)
             assert problems(browser) == []
             assert [url for url in requests(browser) if not url.startswith(("file:", "data:"))] == []
             images = browser.find_elements("tag name", "img")
-            assert len(images) == 7
+            assert len(images) == n_pictures
             for image in images:
                 assert image.is_displayed()
                 assert int(image.get_property("naturalWidth")) > 100
                 assert 200 < image.size["width"] <= width
-            assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+            assert nothing_is_cut(browser)
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+            assert width < 718 or nothing_is_cut(browser)  # the width of a sheet without its margins
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def nothing_is_cut(browser):
+    """Whether neither the page nor any part of it is wider than there is room for."""
+    return browser.execute_script(
+        "return [document.documentElement, ...document.querySelectorAll('pre, table, div, p')]"
+        ".every(part => part.scrollWidth <= part.clientWidth && part.scrollWidth <= window.innerWidth)"
+    )
+
+
+def test_three_variables_with_long_names_fit_on_a_phone_and_on_paper(tmp_path):
+    rng = np.random.default_rng(0)
+    x, mix = rng.normal(size=(3000, 3)), np.array([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
+    names = ["height_of_column", "pressure_at_surface", "z"]
+    data = itofit.Transitions.from_pairs(x, 0.9 * x + 0.3 * rng.normal(size=x.shape) @ mix.T, 0.1, names=names)
+    path = report(itofit.fit(data, structure="full", rng=0), data, tmp_path / "three.html")
+    text = words(path)
+    assert text.count("<caption>") == 3 + 2  # outputs, and two pairs at a time
+    assert "Noise covariance of height_of_column and pressure_at_surface along each input" in text
+    assert path.stat().st_size < 3e6
+    with chromium(1400, tmp_path / "profile") as browser:
+        for width, media in ((400, ""), (1400, ""), (718, "print")):
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+            open_at(browser, width, path)
+            assert nothing_is_cut(browser)
+
+
+def test_signs_are_the_same_all_over_the_page():
+    assert marked(typeset("+0.6 +- 0.1 of -31%, p = 1e-16")) == "+0.6~±~0.1 of −31_%, p~=~1e−16"
+    assert marked(typeset("a-1, 2024-01-02 and <95 % of b>")) == "a-1, 2024-01-02 and &lt;95_% of b&gt;"
+    assert breakable("Σ_xx, H_height_of_column") == "Σ_xx, H_height_<wbr>of_<wbr>column"
+
+
+def test_the_code_names_the_file_of_the_model_if_it_is_known(one, page, tmp_path):
+    assert "# sde.npz is an example of a name" in words(page)
+    text = words(report(*one, tmp_path / "page.html", saved_as=tmp_path / "a b.npz"))
+    assert "example of a name" not in text
+    assert "a b.npz&quot;)" in text
+    with pytest.raises(InputError, match="saved_as must be the path"):
+        report(*one, tmp_path / "page.html", saved_as=3)
 
 
 def test_a_corrected_model_is_reported_as_one(tmp_path):

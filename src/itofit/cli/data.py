@@ -127,7 +127,7 @@ def fit(
     checked = perf_counter()
     if report is not None:
         with _writing(report):
-            itofit.report(sde, judging, report, title=file.stem)
+            itofit.report(sde, judging, report, title=file.stem, saved_as=output)
     if as_json:
         told = _described(sde) | {"file": str(output), "check": diagnosis.as_dict(), "held_out_loss": loss}
         told["seconds"] = {"reading": read - began, "learning": learned - read, "checking": checked - learned}
@@ -200,7 +200,7 @@ def report(
     sde = itofit.load(model)
     data = _read(file, time, state, track, velocity, dt, unit, min_step, max_step)
     with _writing(output):
-        itofit.report(sde, data, output, title=model.stem)
+        itofit.report(sde, data, output, title=model.stem, saved_as=model)
     errors.print(f"report: {output}", markup=False, soft_wrap=True)
 
 

@@ -116,7 +116,9 @@ class Diagnosis:
         n, n_all = len(self.residuals), self.n_transitions
         judged = plural(n_all, "transition") if n == n_all else f"{n} of {n_all} transitions"
         lines = [f"{judged}, tests at level {self.level:g}: {self.worst}", ""]
-        lines += [f"{f.title:<21} {shortened(f.numbers, 43):<43} {f.verdict:>13}" for f in self.findings]
+        for f in self.findings:
+            first, *more = textwrap.wrap(f.numbers, 43) or [""]
+            lines += [f"{f.title:<21} {first:<43} {f.verdict:>13}", *(f"{'':<21} {each}" for each in more)]
         for finding in self.findings:
             if finding.verdict in ("caution", "bad"):
                 lines += ["", *textwrap.wrap(f"{finding.title}: {finding.text}", WIDTH)]
@@ -246,9 +248,9 @@ def p_text(p: float) -> str:
     return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
 
 
-def shortened(text: str, width: int) -> str:
-    """Text that fits into a column."""
-    return text if len(text) <= width else text[: width - 3].rstrip(" ,") + "..."
+def fixed(value: float, decimals: int = 3, sign: str = "") -> str:
+    """A number for a table: so many decimals, or three digits of a large one; "+" as sign if it is always wanted."""
+    return f"{value:{sign}.{decimals}f}" if abs(value) < 10 else f"{value:{sign}.3g}"
 
 
 def root_above_noise(square: float, expected: float) -> float:

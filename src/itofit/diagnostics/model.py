@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from itofit._checks import Float, Int
-from itofit.diagnostics.findings import Finding, Verdict, graded, multiple, not_available, percent, worst_of
+from itofit.diagnostics.findings import Finding, Verdict, fixed, graded, multiple, not_available, percent, worst_of
 from itofit.diagnostics.sample import Sample
 from itofit.likelihood import gaussian_nll
 from itofit.records import AutomaticSettings
@@ -85,7 +85,7 @@ def discretisation(sde: LearnedSDE, sample: Sample, rng: np.random.Generator) ->
         name=name,
         title=title,
         values={"h_gradient_95": high, "h_gradient_max": top, "drift_bias": bias, "covariance_change": change},
-        numbers=f"h |grad f| {high:.3f}, bias of drift {percent(bias)}",
+        numbers=f"h |grad f| {fixed(high)}, bias of drift {percent(bias)}",
         verdict=verdict,
         text=text,
         advice="" if verdict == "good" else advice,

@@ -16,6 +16,7 @@ from itofit.diagnostics.findings import (
     counting,
     drift_share,
     family_p,
+    fixed,
     in_noise_or_drift,
     percent,
     root_above_noise,
@@ -62,7 +63,7 @@ def distribution(sample: Sample, level: float) -> Finding:
         name="residuals",
         title="residuals",
         values={"p": family_p(deviations), "n": float(len(sample.z))} | values,
-        numbers=f"mean {mean:+.3f}, variance {_fixed(variance)}, kurt. {kurtosis:+.2f}",
+        numbers=f"mean {fixed(mean, 3, '+')}, variance {fixed(variance)}, kurt. {fixed(kurtosis, 2, '+')}",
         verdict=verdict,
         text=text,
         advice=" ".join(dict.fromkeys(_ADVICE[deviation.name] for deviation in worst)),
@@ -85,11 +86,6 @@ _ADVICE = {
     "place variance": "The noise is wrong somewhere: give more data there, or look for another variable it depends on.",
 }
 _ADVICE["tail"] = _ADVICE["kurtosis"]
-
-
-def _fixed(value: float) -> str:
-    """A number for a table."""
-    return f"{value:.3f}" if abs(value) < 1000 else f"{value:.3g}"
 
 
 def _numbers(z: Float, drift: float) -> dict[str, float]:

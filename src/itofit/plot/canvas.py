@@ -32,6 +32,8 @@ SIZE = (6.0, 4.0)
 """Of a figure with one panel, in inches."""
 RC = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "itofit"}
 What = Literal["variance", "sigma"]
+JOINT = "\0"
+"""A place within a name where a line may end."""
 
 
 @contextmanager
@@ -101,8 +103,22 @@ def plain(text: str) -> str:
 
 
 def lines(text: str, width: int = 34) -> str:
-    """Words on an axis, in several lines if they are many."""
-    return "\n".join(textwrap.fill(line, width, break_long_words=False) for line in text.split("\n"))
+    """Words on an axis, in several lines of about the same length if they are many; long names break after _."""
+    return "\n".join(_balanced(line, width) for line in text.split("\n"))
+
+
+def _balanced(line: str, width: int) -> str:
+    """As few lines as the width allows, and as narrow as that number allows."""
+    found = _wrapped(line, width)
+    narrower = (_wrapped(line, less) for less in range(1, width))
+    return "\n".join(next((each for each in narrower if len(each) == len(found)), found))
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Lines of at most so many letters, unless a word has more."""
+    words = [word if len(word) <= width else word.replace("_", f"_{JOINT} ") for word in line.split()]
+    parts = textwrap.wrap(" ".join(words), width, break_long_words=False, break_on_hyphens=False)
+    return [part.replace(f"{JOINT} ", "").rstrip(JOINT) for part in parts]
 
 
 def few_ticks(ax: Axes, most: int = 6) -> None:

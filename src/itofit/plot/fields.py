@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 ARROWS, ELLIPSES, STREAM = 13, 5, 41
 """Points along each side of the plane."""
+LONGEST = 3.0
+"""No arrow of the flow where data are is longer, in distances between them."""
+HEAD = 0.2
+"""Room around arrows for the width of their heads, in the same unit."""
 MOST_DOTS = 2000
 
 
@@ -41,7 +45,8 @@ def field(
 
     Arrows are as long as the drift goes within the time that the legend says, ellipses as wide as one standard
     deviation of the noise within theirs. For an underdamped system with one position the plane is that of position and
-    velocity, the flow is (v, f), and noise moves the velocity alone. Where no data are, arrows are faint.
+    velocity, the flow is (v, f), and noise moves the velocity alone. Where no data are, arrows are faint,
+    and left out if they are much longer than the others.
 
     Parameters
     ----------
@@ -79,7 +84,9 @@ def field(
     if ellipses:
         handles += _noise(ax, sde, plane)
     x, y = plane.names
-    ax.set(xlim=plane.x[[0, -1]], ylim=plane.y[[0, -1]], xlabel=lines(x, 40), ylabel=lines(y))
+    ax.set(xlabel=lines(x, 40), ylabel=lines(y))
+    if stream:
+        ax.set(xlim=plane.x[[0, -1]], ylim=plane.y[[0, -1]])
     few_ticks(ax)
     legend_below(ax, handles)
     return ax
@@ -103,14 +110,22 @@ def _dots(ax: Axes, plane: Plane) -> list[Any]:
 
 
 def _arrows(ax: Axes, plane: Plane, to: Float) -> list[Any]:
-    """Arrows as long as the flow goes within some time: most of them fit between the points."""
+    """Arrows as long as the flow goes within some time, most of them fit between the points; axes that hold them all.
+
+    Without data around, those that are too long to be drawn are left out.
+    """
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     known = plane.known(plane.pairs)
     spacing = np.array([plane.x[1] - plane.x[0], plane.y[1] - plane.y[0]])
-    size = float(np.quantile(np.abs(to[known] / spacing).max(axis=1), 0.8))
-    t = nice_below(1.2 / size) if size > 0 else 1.0
-    for chosen, color in ((known, LEARNED), (~known, "0.75")):
+    sizes = np.abs(to / spacing).max(axis=1)
+    size = max(float(np.quantile(sizes[known], 0.8)) / 1.2, float(sizes[known].max()) / LONGEST)
+    t = nice_below(1 / size) if size > 0 else 1.0
+    faint = ~known & (t * sizes <= LONGEST)
+    ends = plane.pairs[known | faint] + 0.5 * t * np.array([[[-1.0]], [[1.0]]]) * to[known | faint]
+    low, high = ends.min(axis=(0, 1)) - HEAD * spacing, ends.max(axis=(0, 1)) + HEAD * spacing
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    for chosen, color in ((known, LEARNED), (faint, "0.75")):
         if chosen.any():
             at, by = plane.pairs[chosen], to[chosen]
             ax.quiver(

@@ -33,7 +33,7 @@ def heatmap(
     """A component of the drift or an entry of the covariance over the plane of two inputs.
 
     Contours of negative values are dashed. Cells of the plane without data are hatched; colours are those that the
-    values have elsewhere.
+    values have elsewhere. A value that is the same everywhere is written instead.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def heatmap(
     Returns
     -------
     Axes
-        The colour bar has its own, beside them.
+        The colour bar, if there is one, has its own, beside them.
 
     Examples
     --------
@@ -94,20 +94,23 @@ def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
     signed = low < 0 < high
     if signed:
         low, high = -max(-low, high), max(-low, high)
-    even = high - low <= EVEN * max(abs(low), abs(high))
-    if even:
-        low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+    if high - low <= EVEN * max(abs(low), abs(high)):
+        _one_value(ax, f"{lines(label, 26)}\nis {number_text(float(inside.mean()))} everywhere")
+        return
     beyond = values.min() < low, values.max() > high
     extend: Any = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[beyond]
     mesh = ax.pcolormesh(
         plane.x, plane.y, values, vmin=low, vmax=high, cmap="RdBu_r" if signed else "cividis", shading="gouraud"
     )
-    if even:
-        look: dict[str, Any] = {"color": "white", "ha": "center", "va": "center", "transform": ax.transAxes}
-        ax.text(0.5, 0.5, f"{number_text(float(inside.mean()))} everywhere", **look)
-    else:
-        _contours(ax, plane, values, (low, high), signed)
+    _contours(ax, plane, values, (low, high), signed)
     ax.figure.colorbar(mesh, ax=ax, label=lines(label), extend=extend)
+
+
+def _one_value(ax: Axes, text: str) -> None:
+    """Words instead of colours that would all be the same."""
+    look: dict[str, Any] = {"ha": "center", "va": "center", "transform": ax.transAxes, "zorder": 5}
+    ax.text(0.5, 0.5, text, bbox={"facecolor": "white", "edgecolor": "none", "pad": 8}, **look)
+    ax.set_facecolor("0.96")
 
 
 def _contours(ax: Axes, plane: Plane, values: Float, limits: tuple[float, float], signed: bool) -> None:

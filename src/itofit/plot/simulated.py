@@ -74,12 +74,16 @@ def distributions(
     c = sde.n_inputs - sde.n_outputs if component is None else variable("component", component, sde.input_names)
     random, _ = generator(rng)
     wanted = None if n_paths is None else count("n_paths", n_paths)
-    found = compare(sde, data, c, wanted, random)
-    ax = axes_or_new(ax)
+    return draw_compared(compare(sde, data, c, wanted, random), sde.input_names[c], axes_or_new(ax))
+
+
+def draw_compared(found: Compared, name: str, ax: Axes) -> Axes:
+    """Both histograms, and words."""
     _histograms(ax, found)
-    name = shown(sde.input_names[c])
+    name = shown(name)
     steps = "one step" if found.n_steps == 1 else f"1 to {found.n_steps} steps"
     ax.set(xlabel=lines(f"{name}, {steps} after an observed start", 52), ylabel=lines(f"density of {name}"))
+    ax.set_ylim(top=1.2 * ax.get_ylim()[1])  # room for the legend
     ax.legend(frameon=False, fontsize="small")
     return ax
 
@@ -95,22 +99,33 @@ class Compared(NamedTuple):
 
 def compare(sde: LearnedSDE, data: Data, c: int, n_paths: int | None, rng: np.random.Generator) -> Compared:
     """Values of variable c of the state after steps from observed starts."""
-    rows, begin, length = starts(sde, data, rng)
-    moves = c >= sde.n_inputs - sde.n_outputs
-    if not moves and length.max() == 1:
+    found = compare_all(sde, data, n_paths, rng)
+    if sde.input_names[c] not in found:
         raise InputError(
             f"{sde.input_names[c]} is a position, which noise does not move within a step: give trajectories, or "
             f"compare one of {', '.join(sde.output_names)}"
         )
+    return found[sde.input_names[c]]
+
+
+def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random.Generator) -> dict[str, Compared]:
+    """Values of each variable, from the same paths; positions of an underdamped system need trajectories."""
+    rows, begin, length = starts(sde, data, rng)
     copies = -(-PATH_STEPS // len(rows)) if n_paths is None else -(-n_paths // len(begin))
-    simulated = simulate(sde, rows, begin, length, c, copies, rng)
-    if moves:
-        observed = rows.inputs[:, c] + rows.increments[:, c - sde.n_inputs]
-    else:
-        later = np.ones(len(rows), dtype=bool)
-        later[begin] = False
-        observed = rows.inputs[later, c]
-    return Compared(observed, simulated, int(length.max()), copies * len(begin))
+    first, later = simulate(sde, rows, begin, length, copies, rng)
+    after_start = np.ones(len(rows), dtype=bool)
+    after_start[begin] = False
+    found = {}
+    for c, name in enumerate(sde.input_names):
+        if c >= sde.n_inputs - sde.n_outputs:
+            observed = rows.inputs[:, c] + rows.increments[:, c - sde.n_inputs]
+            simulated = np.concatenate([first[:, c], later[:, c]])
+        elif length.max() > 1:  # the first position is that of the data
+            observed, simulated = rows.inputs[after_start, c], later[:, c]
+        else:
+            continue
+        found[name] = Compared(observed, simulated, int(length.max()), copies * len(begin))
+    return found
 
 
 def starts(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> tuple[Transitions, Int, Int]:
@@ -123,12 +138,6 @@ def starts(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> tuple[Trans
     return rows, begin, length
 
 
-def comparable(sde: LearnedSDE, data: Data) -> tuple[str, ...]:
-    """Variables whose distributions can be compared: positions of an underdamped system need trajectories."""
-    _, _, length = starts(sde, data, np.random.default_rng(0))
-    return sde.input_names if length.max() > 1 else sde.output_names
-
-
 def pieces(run: Int, most: int = MOST_STEPS) -> tuple[Int, Int]:
     """Where unbroken pieces of at most so many rows begin, and their lengths, from the number of each row's run."""
     first = np.searchsorted(run, run)
@@ -137,13 +146,13 @@ def pieces(run: Int, most: int = MOST_STEPS) -> tuple[Int, Int]:
 
 
 def simulate(
-    sde: LearnedSDE, rows: Transitions, begin: Int, length: Int, c: int, copies: int, rng: np.random.Generator
-) -> Float:
-    """Variable c of all states after the start, of so many paths for each piece with its steps in time."""
+    sde: LearnedSDE, rows: Transitions, begin: Int, length: Int, copies: int, rng: np.random.Generator
+) -> tuple[Float, Float]:
+    """States after the first step (a, m) and after later ones (b, m), of so many paths for each piece."""
     d = sde.n_outputs
     order = np.argsort(-length, kind="stable")  # those still moving are always the first
     begin, length = np.repeat(begin[order], copies), np.repeat(length[order], copies)
-    x, passed = rows.inputs[begin], []
+    x, passed = rows.inputs[begin], [np.empty((0, sde.n_inputs))]
     for k in range(int(length[0])):
         n = int(np.searchsorted(-length, -k))  # with length > k
         x, h = x[:n], rows.h[begin[:n] + k][:, None]
@@ -159,9 +168,8 @@ def simulate(
         x[:, -d:] += h * mean + np.sqrt(h) * noise
         if k and sde.kind == "underdamped" and sde.scheme == "corrected":
             x[:, :d] += 0.5 * h * np.sqrt(h) * noise
-        if k or c >= sde.n_inputs - d:  # the first position is that of the data
-            passed.append(x[:, c].copy())
-    return np.concatenate(passed)
+        passed.append(x.copy())
+    return passed[1], np.concatenate([passed[0], *passed[2:]])
 
 
 def _histograms(ax: Axes, found: Compared) -> None:

@@ -18,6 +18,7 @@ def report(
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
+    saved_as: str | os.PathLike[str] | None = None,
     rng: RNG = 0,
 ) -> Path:
     """Write one page of HTML about a model: pictures, numbers with error bars, verdicts with advice, how it was made.
@@ -35,6 +36,8 @@ def report(
         Of the file, in a directory that exists; what was there stays until all of the page is written.
     title : str, optional
         Default: names of the variables.
+    saved_as : path, optional
+        Of the file that holds the model, for the code at the end of the page that loads it. Default: an example.
     rng : int, Generator or None
         For `itofit.check` and simulated paths.
 
@@ -48,4 +51,4 @@ def report(
     """
     from itofit.report.contents import write  # noqa: PLC0415  (plots and checks take long to import)
 
-    return write(sde, data, path, title, rng)
+    return write(sde, data, path, title, saved_as, rng)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
-import textwrap
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,7 @@ from itofit.diagnostics.sample import MOST_ROWS, take_sample
 from itofit.plot.canvas import style
 from itofit.plot.grids import MOST
 from itofit.report import page
-from itofit.report.numbers import points_table, table_note
+from itofit.report.numbers import tables, tables_note
 from itofit.report.pictures import about_distributions, about_model, about_residuals, about_training
 from itofit.sde import LearnedSDE
 from itofit.storage import checked_target, write_whole
@@ -41,12 +41,19 @@ OVERALL = {
 
 
 def write(
-    sde: LearnedSDE, data: Transitions | BlockedTransitions, path: str | os.PathLike[str], title: str | None, rng: RNG
+    sde: LearnedSDE,
+    data: Transitions | BlockedTransitions,
+    path: str | os.PathLike[str],
+    title: str | None,
+    saved_as: str | os.PathLike[str] | None,
+    rng: RNG,
 ) -> Path:
     """Write the page, as `itofit.report` says."""
     target = checked_target(path)
     if title is not None and not isinstance(title, str):
         raise InputError(f"title must be a string or None, got {title!r}")
+    if saved_as is not None and not isinstance(saved_as, str | os.PathLike):
+        raise InputError(f"saved_as must be the path of a file or None, got {saved_as!r}")
     random, seed = generator(rng)
     diagnosis = check(sde, data, rng=random)
     large = isinstance(data, BlockedTransitions) or len(data) > MOST_ROWS
@@ -59,6 +66,7 @@ def write(
             *_learned(sde, rows),
             *_trust(sde, rows, diagnosis, random),
             *_made(sde, seed),
+            *_used(sde, None if saved_as is None else os.fspath(saved_as)),
         ]
     write_whole(target, page.document(heading, body))
     return Path(path)
@@ -88,8 +96,8 @@ def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
     if max(sde.n_inputs, sde.n_outputs) > MOST:
         yield page.note(f"Pictures are of the first {MOST} inputs and outputs.")
     yield page.subsection("In numbers")
-    yield page.table(*points_table(sde, rows))
-    yield page.note(table_note(sde))
+    yield page.tables(tables(sde, rows))
+    yield page.note(tables_note(sde, rows))
 
 
 def _trust(sde: LearnedSDE, rows: Transitions, diagnosis: Diagnosis, random: np.random.Generator) -> Iterable[str]:
@@ -107,10 +115,10 @@ def _trust(sde: LearnedSDE, rows: Transitions, diagnosis: Diagnosis, random: np.
 
 
 def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
-    """Training, settings, versions, and how to use it."""
+    """Training, settings, versions."""
     yield page.section("How it was made")
     yield page.gallery(about_training(sde))
-    yield page.code(wrapped(sde.summary()))
+    yield page.printed(sde.summary())
     libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "matplotlib"))
     facts = {
         "Learned with": f"itofit {sde.version}, seed {'of a generator' if sde.seed is None else sde.seed}",
@@ -121,26 +129,23 @@ def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
         if isinstance(settings, Settings):
             facts[f"{name} settings"] = str(settings)
     yield page.definitions(facts.items())
+
+
+def _used(sde: LearnedSDE, file: str | None) -> Iterable[str]:
+    """How to use it."""
     yield page.section("Use it")
-    yield page.code(_usage(sde))
+    yield page.code(_usage(sde, file))
 
 
-def wrapped(summary: str, width: int = 100) -> str:
-    """Long lines of a summary in several, below the text they begin with."""
-    lines = [textwrap.wrap(line, width, subsequent_indent=" " * 16) for line in summary.splitlines()]
-    return "\n".join(part for line in lines for part in line)
-
-
-def _usage(sde: LearnedSDE) -> str:
+def _usage(sde: LearnedSDE, file: str | None) -> str:
     """Code that loads the model and asks for the drift in the middle of the range."""
     x = ", ".join(f"{value:.3g}" for value in sde.box.mean(axis=0))
     ask = f"f = sde.drift([[{x}]])" if sde.drift_spread is None else f"f, f_std = sde.drift([[{x}]], return_std=True)"
-    lines = [
-        'sde.save("sde.npz")  # where it was learned',
-        "",
-        "import itofit",
-        "",
-        'sde = itofit.load("sde.npz")',
-        ask,
-    ]
-    return "\n".join(lines)
+    save = ["# sde.npz is an example of a name", 'sde.save("sde.npz")  # where it was learned', ""]
+    load = ["import itofit", "", f"sde = itofit.load({_quoted(file or 'sde.npz')})", ask]
+    return "\n".join(load if file else save + load)
+
+
+def _quoted(text: str) -> str:
+    """A string as Python reads it, in double quotes."""
+    return json.dumps(text, ensure_ascii=False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from itofit._checks import Float
-from itofit.plot.canvas import drift_label, noise_label, number_text, plain
+from itofit.plot.canvas import number_text
 from itofit.plot.curves import Z
 from itofit.sde import LearnedSDE
 from itofit.transitions import Transitions
@@ -16,44 +17,67 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 LOW, HIGH = 0.1, 0.9
 MOST = 6
 """Inputs that are moved from their medians, and outputs whose covariances are listed."""
+PAIRS = 2
+"""Pairs of outputs in a table of covariances."""
 
 
-def table_note(sde: LearnedSDE) -> str:
-    """What the numbers of the table are."""
+class Table(NamedTuple):
+    """What it is about, its heads, and rows of cells."""
+
+    title: str
+    heads: list[str]
+    rows: list[list[str]]
+
+
+def tables_note(sde: LearnedSDE, data: Transitions) -> str:
+    """What the numbers of the tables are."""
+    where = ""
+    if sde.n_inputs > 1:
+        medians = np.median(data.inputs, axis=0)
+        named = ", ".join(f"{name} = {number_text(x)}" for name, x in zip(sde.input_names, medians, strict=True))
+        where = f"Medians are {named}; in the other rows one input is at a quantile, the others at their medians. "
+    where += "All are per unit of time. "
     if sde.drift_spread is None:
-        return "All are per unit of time. This model carries no error bars."
+        return f"{where}This model carries no error bars."
     of = "the mean rate and the covariance of one observed step"
     if sde.step_correction is not None:
         of = "drift and covariance corrected for the length of the observed steps"
-    return f"All are per unit of time. Behind ± are 1.96 standard deviations, in brackets 95 % intervals: of {of}."
+    return f"{where}Behind ± are 1.96 standard deviations, in brackets 95 % intervals: of {of}."
 
 
 def representative_points(sde: LearnedSDE, data: Transitions) -> tuple[list[str], Float]:
     """What they are called, and points (k, m): quantiles of one input; or medians, and one input low or high."""
+
+    def called(i: int, x: float, quantile: float) -> str:
+        return f"{sde.input_names[i]} = {number_text(x)} ({round(100 * quantile)} %)"
+
     if sde.n_inputs == 1:
-        names = [f"{round(100 * q)} % quantile" for q in QUANTILES]
-        return names, np.quantile(data.inputs, QUANTILES, axis=0)
+        points = np.quantile(data.inputs, QUANTILES, axis=0)
+        return [called(0, x, quantile) for (x,), quantile in zip(points, QUANTILES, strict=True)], points
     medians = np.median(data.inputs, axis=0)
-    names, points = ["medians"], [medians]
-    for i, name in enumerate(sde.input_names[:MOST]):
-        for quantile, word in ((LOW, "low"), (HIGH, "high")):
+    names, found = ["medians"], [medians]
+    for i in range(min(sde.n_inputs, MOST)):
+        for quantile in (LOW, HIGH):
             point = medians.copy()
             point[i] = np.quantile(data.inputs[:, i], quantile)
-            names.append(f"{name} {word} ({round(100 * quantile)} %)")
-            points.append(point)
-    return names, np.array(points)
+            names.append(called(i, point[i], quantile))
+            found.append(point)
+    return names, np.array(found)
 
 
-def points_table(sde: LearnedSDE, data: Transitions) -> tuple[list[str], list[list[str]]]:
-    """Heads and cells of the table."""
+def tables(sde: LearnedSDE, data: Transitions) -> list[Table]:
+    """Drift and variance of each output, and covariances of a few pairs at a time: all narrow enough for a phone."""
     names, points = representative_points(sde, data)
-    columns = {"where": names}
-    columns |= {name: [number_text(value) for value in points[:, i]] for i, name in enumerate(sde.input_names)}
+    found = []
     for j, (drifts, variances) in enumerate(zip(_drifts(sde, points), _variances(sde, points), strict=True)):
-        columns |= {plain(drift_label(sde, j)): drifts, plain(noise_label(sde, j, j)): variances}
+        rows = [list(row) for row in zip(names, drifts, variances, strict=True)]
+        found.append(Table(sde.output_names[j], ["where", "drift", "noise variance"], rows))
     if sde.structure == "full" and sde.n_outputs <= MOST:
-        columns |= _covariances(sde, points)
-    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+        pairs = list(_covariances(sde, points).items())
+        for some in (pairs[k : k + PAIRS] for k in range(0, len(pairs), PAIRS)):
+            rows = [list(row) for row in zip(names, *(cells for _, cells in some), strict=True)]
+            found.append(Table("noise covariance", ["where", *(pair for pair, _ in some)], rows))
+    return found
 
 
 def _drifts(sde: LearnedSDE, points: Float) -> list[list[str]]:
@@ -85,7 +109,7 @@ def _covariances(sde: LearnedSDE, points: Float) -> dict[str, list[str]]:
     for i in range(len(names)):
         for j in range(i):
             values = sigma[:, i, j]
-            found[plain(noise_label(sde, j, i))] = [
+            found[f"{names[j]} and {names[i]}"] = [
                 number_text(value) if std is None else plus_minus(value, std[k, i, j]) for k, value in enumerate(values)
             ]
     return found
