@@ -106,6 +106,7 @@ class CorrectedSeries(NamedTuple):
     drift: FourierSeries
     drift_spread: FourierSeries
     covariance: FourierSeries
+    covariance_spread: FourierSeries
     step_spread: FourierSeries  # of the noise that trust in the correction is measured by
     record: StepCorrection
 
@@ -145,7 +146,9 @@ def learn_automatically(
     with one_blas_thread:
         f = f._replace(squares=mean_squares(f.systems, f.unit))
         covariance_squares = mean_squares(sigma.fit.systems)
-    corrected = _corrected(data, plan, scaling, f, f_found.basis, sigma, bar) if correct_step else None
+    corrected = None
+    if correct_step:
+        corrected = _corrected(data, plan, scaling, f, f_found.basis, sigma, covariance_squares, bar)
     return Automatic(
         drift_series=f_found.basis.series(f.intercept, f.c, scaling.shift, scaling.scale),
         covariance_series=sigma.series(scaling),
@@ -485,17 +488,28 @@ def _finished_on_all(
 
 
 def _corrected(
-    data: Data, plan: Plan, scaling: Scaling, f: Drift, basis: Basis, sigma: Sigma, bar: Progress
+    data: Data,
+    plan: Plan,
+    scaling: Scaling,
+    f: Drift,
+    basis: Basis,
+    sigma: Sigma,
+    covariance_squares: Float,
+    bar: Progress,
 ) -> CorrectedSeries:
     """Drift and covariance of which the observed steps are what was learned."""
     bar.show("drift and covariance", "correcting for the length of steps")
-    every = -(-plan.n_rows // max(LEAST_PLACES, PLACES_PER_FEATURE * len(basis.penalty)))
-    some = Transitions.concatenate([block[::every] for block in data.blocks()])
-    found = undo_step(some, f, basis, sigma, scaling)
+    share = max(LEAST_PLACES, PLACES_PER_FEATURE * len(basis.penalty)) / plan.n_rows
+    rng = np.random.default_rng([plan.seed, 2])
+    some = (block[np.flatnonzero(rng.random(len(block)) < share)] for block in data.blocks())
+    found = undo_step(Transitions.concatenate([part for part in some if len(part)]), f, basis, sigma, scaling)
+    squares = covariance_squares * found.spread_ratio[:, None, None] ** 2
+    squares[:, 0, 0] += found.spread_added**2
     return CorrectedSeries(
         drift=basis.series(found.drift.intercept, found.drift.c, scaling.shift, scaling.scale),
         drift_spread=spread_series(basis, found.drift.squares, scaling.shift, scaling.scale),
         covariance=found.sigma.series(scaling),
+        covariance_spread=spread_series(sigma.features(scaling), squares, scaling.shift, scaling.scale),
         step_spread=spread_series(basis, found.noise, scaling.shift, scaling.scale),
         record=found.record,
     )

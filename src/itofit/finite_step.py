@@ -125,14 +125,18 @@ def mean_signal(squares: Float, variance: Float, weight: Float) -> Float:
 
     Where v is large, squares say little of b²: they count by 1 / (b² + v)².
     """
+    unit = np.maximum(squares.max(axis=0), variance.max(axis=0))
+    unit = np.where(unit > 0, unit, 1.0)
+    squares, variance = squares / unit, variance / unit
     weight = weight.reshape(-1, *[1] * (squares.ndim - 1))
     signal = (weight * squares).sum(axis=0) / weight.sum()
     for _ in range(ROUNDS):
-        count = weight / np.maximum(signal + variance, np.maximum(1e-12 * squares.max(axis=0), 1e-150)) ** 2
+        count = weight / np.maximum(signal + variance, 1e-12) ** 2
         signal = np.maximum((count * (squares - variance)).sum(axis=0) / count.sum(axis=0), 0.0)
-    return np.asarray(signal)
+    return np.asarray(unit * signal)
 
 
 def trusted(signal: Float | float, variance: Float) -> Float:
     """The share b² / (b² + v) of a correction that is made: b² its mean square over the data, v its variance."""
-    return np.asarray(signal / np.maximum(signal + variance, 1e-300))
+    total = signal + variance
+    return np.asarray(signal / np.where(total > 0, total, 1.0))

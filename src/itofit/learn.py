@@ -184,7 +184,11 @@ def fit(
             chosen: Structure = "full" if structure == "auto" else structure
             sde = _algorithm_2(random, data, found, chosen, drift, covariance, floor, bool(weight_drift), bar, known)
         n_floored = sum(int(sde.floored(block.inputs).sum()) for block in data.blocks())
-    sde = replace(sde, floored_share=n_floored / found.n_rows)
+        one_step = sde.one_step
+        if one_step is not None:
+            n_before = sum(int(one_step.floored(block.inputs).sum()) for block in data.blocks())
+            one_step = replace(one_step, floored_share=n_before / found.n_rows)
+    sde = replace(sde, floored_share=n_floored / found.n_rows, one_step=one_step)
     for name, history, arff in (
         ("drift", sde.drift_history, drift),
         ("covariance", sde.covariance_history, covariance),
@@ -192,6 +196,13 @@ def fit(
         if not refine or arff.max_iterations is not None:  # else the limit was not the user's
             warn_if_unsettled(history, name)
     _warn_of_failures(sde, found)
+    if sde.step_correction is not None and sde.step_correction.withheld:
+        warnings.warn(
+            "The steps are too long to be corrected for: no drift and covariance were found whose steps have the mean "
+            "and covariance that were learned, so these are returned; observe at shorter steps",
+            DataWarning,
+            stacklevel=2,
+        )
     if sde.step_correction is not None and sde.step_correction.lengths_chosen:
         warnings.warn(
             "Increments do not grow with the length of the step at one place, as if the paths had chosen when to be "
@@ -217,9 +228,11 @@ def fit(
             progress=False,
         )
 
-    return replace(
-        sde, members=_all_members(member, random.integers(2**32, size=n_members - 1).tolist(), data, progress)
-    )
+    members = _all_members(member, random.integers(2**32, size=n_members - 1).tolist(), data, progress)
+    if sde.one_step is not None:
+        before = tuple(other.one_step for other in members if other.one_step is not None)
+        sde = replace(sde, one_step=replace(sde.one_step, members=before))
+    return replace(sde, members=members)
 
 
 def _check_options(
@@ -320,6 +333,7 @@ def _automatic(
         drift_series=learned.corrected.drift,
         drift_spread=learned.corrected.drift_spread,
         covariance_series=learned.corrected.covariance,
+        covariance_spread=learned.corrected.covariance_spread,
         step_spread=learned.corrected.step_spread,
         step_correction=learned.corrected.record,
         one_step=sde,

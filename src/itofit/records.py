@@ -90,10 +90,14 @@ class StepCorrection:
         Share of the correction that was made, in the mean over the data and the outputs.
     distrusted : float
         Share of the data at which less than half of the drift's was.
+    mismatch : float
+        Divergence, in nats per transition, of the steps that drift and covariance make from those that were learned.
     rounds : int
         How often drift and covariance were corrected with the steps that they themselves make.
     lengths_chosen : bool
         Whether the paths chose the lengths of their steps, so that Σ was left as it was.
+    withheld : bool
+        Whether nothing was corrected, because no drift and covariance were found that make such steps.
     """
 
     h: float
@@ -103,14 +107,18 @@ class StepCorrection:
     drift_trust: float
     covariance_trust: float
     distrusted: float
+    mismatch: float
     rounds: int
     lengths_chosen: bool
+    withheld: bool
 
     def trust(self, variance: Float) -> Float:
         """The share of a correction of this variance (n, d) that is made."""
         return trusted(self.signal, variance)
 
     def __str__(self) -> str:
+        if self.withheld:
+            return f"not corrected for h = {self.h:.4g}: no drift and covariance were found that make such steps"
         noise = f"Σ by {self.covariance_change:.2%} ({self.covariance_trust:.0%})"
         if self.lengths_chosen:
             noise = "Σ not, since the paths chose the lengths of their steps"

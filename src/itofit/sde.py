@@ -321,7 +321,7 @@ class LearnedSDE:
     @property
     def scheme(self) -> Scheme:
         """The one that this model is meant for: "corrected" if it was corrected for the length of steps."""
-        return "euler" if self.step_correction is None else "corrected"
+        return "euler" if self.step_correction is None or self.step_correction.withheld else "corrected"
 
     def step_moments(self, x: npt.ArrayLike, h: npt.ArrayLike, scheme: Scheme | None = None) -> tuple[Float, Float]:
         """Mean and covariance of a step of length h from the points x of shape (n, m), both divided by h.
@@ -352,7 +352,10 @@ class LearnedSDE:
         ((1, 1), True)
         """
         x = self._points(x)
-        steps = np.broadcast_to(float_array("h", h), len(x))
+        steps = float_array("h", h)
+        if steps.shape not in ((), (len(x),)):
+            raise InputError(f"h must be one number or have shape ({len(x)},), one for each point, got {steps.shape}")
+        steps = np.broadcast_to(steps, len(x))
         if not (np.isfinite(steps) & (steps > 0)).all():
             raise InputError(f"h must be > 0, got {steps.min()}")
         return self._moments(x, steps, self._checked_scheme(scheme))
@@ -385,7 +388,8 @@ class LearnedSDE:
         """How much of the correction for the length of steps was made at the points x: shape (n, d), 0 to 1.
 
         One where the data determine it, less where it would be noise: where data are few, or drift and noise change
-        within less than a step. What was made of it is ``sde.drift(x) - sde.one_step.drift(x)``.
+        within less than a step. It is for the mean step of the data, ``sde.step_correction.h``. What was made of it is
+        ``sde.drift(x) - sde.one_step.drift(x)``.
         """
         if self.step_correction is None or self.step_spread is None:
             raise InputError("this model was not corrected for the length of steps: fit it with correct_step=True")

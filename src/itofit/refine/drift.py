@@ -52,11 +52,10 @@ class Drift(NamedTuple):
         """Intercept and c of each output: shape (d, R + 1)."""
         return np.concatenate([self.intercept[:, None], self.c.T], axis=1)
 
-    def solved(self, operators: Float) -> Drift:
-        """The drift whose outputs these operators (d, R + 1, R + 1) on amplitudes turn into those of this one."""
-        back = np.linalg.inv(operators)
-        amplitudes = np.einsum("jab,jb->ja", back, self.amplitudes)
-        squares = back @ self.squares @ back.swapaxes(1, 2)
+    def turned(self, operators: Float) -> Drift:
+        """The drift whose amplitudes are those of this one, output by output turned by matrices (d, R + 1, R + 1)."""
+        amplitudes = np.einsum("jab,jb->ja", operators, self.amplitudes)
+        squares = operators @ self.squares @ operators.swapaxes(1, 2)
         return self._replace(intercept=amplitudes[:, 0], c=amplitudes[:, 1:].T, squares=squares)
 
 

@@ -5,7 +5,8 @@ covariance, the mean of a wave over the step that they make from x is a function
 a drift (1, X) c is (1, X̄) c, with features X̄ that are the means of X. At the places of the data (1, X̄) ≈ (1, X) B for
 a matrix B, and the drift whose steps have the mean m = (1, X) c is (1, X) B⁻¹c; the posterior of its amplitudes is that
 of m, multiplied by B⁻¹ as well. The covariance moves by what its own steps lack of C, in its own features. Both are
-repeated with the new drift and covariance.
+repeated with the new drift and covariance, as long as that brings their steps nearer to those that were learned; if
+they end up too far from them, nothing is corrected.
 
 Where B⁻¹ would amplify noise it is held back. The correction of an output has at each place a variance v, from the
 posterior of the amplitudes of m with its ridges, and over all data the mean square b² besides: the one for which the
@@ -38,11 +39,15 @@ from itofit.rows import scaled
 from itofit.spread import posterior_squares
 from itofit.transitions import Transitions
 
-MOST_ROUNDS = 4
-MOST_CHANGE = 1 / START_WEIGHT
-"""Relative change of the drift from which on it is withheld: means over steps are never so much smaller."""
+MOST_ROUNDS = 6
+SHARES = (1.0, 0.5, 0.25, 0.125)
+"""Of a correction that are tried, until one brings the steps nearer to those that were learned."""
 SETTLED = 0.01
 """Share of the correction that may be missing after the last round."""
+LEAST_GAIN = 0.1
+"""Of a round, relative to the divergence that is left: less is not worth another."""
+MOST_LOSS = 0.01
+"""Divergence in nats per transition and output from which on nothing is corrected."""
 LEAST_SLOPE = 1e-3
 """Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
 LEAST_VARIATION = 0.01
@@ -60,7 +65,9 @@ class Corrected(NamedTuple):
 
     drift: Drift
     sigma: Sigma
-    noise: Float  # (d, R + 1, R + 1): of the amplitudes of m
+    noise: Float  # (d, R + 1, R + 1): mean squares of the noise in the amplitudes of the drift
+    spread_ratio: Float  # (p,): by how much standard deviations of the entries of H are larger than for C
+    spread_added: Float  # (p,): and what the noise of the drift adds to them
     record: StepCorrection
 
 
@@ -77,37 +84,23 @@ def undo_step(data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scali
         C.
     scaling : Scaling
     """
-    places = _Places(data, drift, basis, scaling)
-    mean, C = places.values(drift), places.covariance(sigma)
-    chosen = lengths_chosen(places.scaled(data.inputs), data.h, data.increments, mean, C)
-    f, corrected, trust_of_C, share = drift, sigma, np.zeros(len(C)), 1.0
+    places = _Places(data, drift, basis, sigma, scaling)
     with one_blas_thread:
-        for rounds in range(1, MOST_ROUNDS + 1):
-            step = places.steps(f, corrected)
-            f, signal, trust = places.corrected_drift(drift, f, step)
-            if not places.relative_change(mean, f) < MOST_CHANGE:  # means over steps say nothing of such waves
-                f, signal, trust = drift, 0 * signal, 0 * trust
+        state = first = places.followed(drift, sigma, places.noise)
+        for places.rounds in range(1, MOST_ROUNDS + 1):
+            f, noise, places.trust, places.signal = places.corrected_drift(state)
+            moved = state.sigma if places.chosen else places.corrected_covariance(state)
+            better = places.nearer(state, f, moved, noise)
+            if better is None:
                 break
-            if not chosen:
-                corrected, trust_of_C = places.corrected_covariance(corrected, C, step)
-            if rounds == 1:  # a correction by some share of f and Σ is itself wrong by that share of it
-                change_of_C = _in_units(C - places.covariance(corrected), C).reshape(len(C), -1)
-                share = max(places.relative_change(mean, f), _size(change_of_C))
-            if share**rounds < SETTLED:
+            gained, state = state.loss - better.loss, better
+            if state.loss < SETTLED**2 * first.loss or gained < LEAST_GAIN * state.loss:
                 break
-    change_of_C = _in_units(C - places.covariance(corrected), C).reshape(len(C), -1)
-    record = StepCorrection(
-        h=float(places.mean(data.h)),
-        signal=signal,
-        drift_change=places.relative_change(mean, f),
-        covariance_change=_size(change_of_C),
-        drift_trust=float(places.mean(trust).mean()),
-        covariance_trust=float(trust_of_C.mean()),
-        distrusted=float(places.mean((trust.min(axis=1) < 0.5).astype(float))),
-        rounds=rounds,
-        lengths_chosen=chosen,
-    )
-    return Corrected(f, corrected, places.noise, record)
+        withheld = state.loss > MOST_LOSS * len(places.signal)
+        if withheld:
+            state = first
+    spread = places.spread_of_covariance(state)
+    return Corrected(state.drift, state.sigma, state.noise, *spread, places.record(state, withheld))
 
 
 def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: Float) -> bool:
@@ -135,12 +128,16 @@ def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: F
     return bool(slope < -0.5 - SIGNIFICANT * np.sqrt(longer**2 @ (h * size)) / told)
 
 
-class _Steps(NamedTuple):
-    """Steps from n places."""
+class _State(NamedTuple):
+    """A drift, a covariance, and the steps that they make from n places."""
 
-    covariance: Float  # (n, d, d): Cov Δx / h
+    drift: Drift
+    sigma: Sigma
+    noise: Float  # (d, R + 1, R + 1): of the drift's amplitudes
     change: Float  # (n, R + 1): (1, X̄) − (1, X)
     crosses: Float  # (d, n, R + 1): what each feature as a drift would add to ∫ E (x_t − μ) fᵀ / h, row by row
+    covariance: Float  # (n, d, d): Cov Δx / h
+    loss: float  # how far their moments are from m and C, as a divergence in nats per transition
 
 
 class _Places:
@@ -149,23 +146,22 @@ class _Places:
     As in the fits that are corrected, they count for the drift by their lengths, and for the covariance alike.
     """
 
-    def __init__(self, data: Transitions, learned: Drift, basis: Basis, scaling: Scaling) -> None:
+    def __init__(self, data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> None:
         self.x, self.h, self.underdamped = data.inputs, data.h, data.kind == "underdamped"
         self.weight = data.h / data.h.sum()
-        self.basis, self.scaling = basis, scaling
-        self.noise = posterior_squares(learned.systems, learned.unit)  # (d, R + 1, R + 1)
+        self.basis, self.scaling, self.learned = basis, scaling, drift
+        self.noise = posterior_squares(drift.systems, drift.unit)
         self.ones = self.features(self.x)
         self.gram = (self.ones.T * self.weight) @ self.ones
         self.gram[np.diag_indices(len(self.gram))] *= 1 + JITTER
+        self.m, self.C = self.values(drift), self.covariance(sigma)
+        self.chosen = lengths_chosen(self.scaled(self.x), data.h, data.increments, self.m, self.C)
+        self.rounds, self.signal, self.trust = 0, np.zeros(len(drift.unit)), np.zeros(self.m.shape)
+        self.trust_of_C = np.zeros(len(self.h))
 
     def mean(self, values: Float) -> Float:
         """Weighted by the lengths of steps."""
         return np.asarray(np.tensordot(self.weight, values, 1))
-
-    def relative_change(self, mean: Float, drift: Drift) -> float:
-        """Root mean square over outputs of the size of a drift's difference to values (n, d), relative to theirs."""
-        squares = self.mean((self.values(drift) - mean) ** 2) / np.maximum(self.mean(mean**2), 1e-300)
-        return float(np.sqrt(squares.mean()))
 
     def scaled(self, x: Float) -> Float:
         return scaled(x, self.scaling.shift, self.scaling.scale)
@@ -182,48 +178,110 @@ class _Places:
         """Of Σ: shape (n, d, d)."""
         return symmetric(sigma.at(self.scaled(self.x)))
 
-    def steps(self, drift: Drift, sigma: Sigma) -> _Steps:
-        """Those that a drift and a covariance make."""
+    def followed(self, drift: Drift, sigma: Sigma, noise: Float) -> _State:
+        """The steps that a drift and a covariance make."""
         series = self.basis.series(drift.intercept, drift.c, self.scaling.shift, self.scaling.scale)
         step = moments_of_step(
             self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaled(x))), underdamped=self.underdamped
         )
-        change = START_WEIGHT * (self.features(step.start) if self.underdamped else self.ones) - self.ones
+        means = START_WEIGHT * (self.features(step.start) if self.underdamped else self.ones)
         crosses = np.zeros((step.away.shape[2], *self.ones.shape))
         share = (1 - START_WEIGHT) / len(step.places)
         for away, place in zip(step.away, step.places, strict=True):
             features = share * self.features(place)
-            change += features
+            means += features
             crosses += away.T[:, :, None] * features
-        return _Steps(step.covariance, change, crosses)
+        loss = self.divergence(step.mean, step.covariance)
+        return _State(drift, sigma, noise, means - self.ones, crosses, step.covariance, loss)
 
-    def corrected_drift(self, learned: Drift, drift: Drift, step: _Steps) -> tuple[Drift, Float, Float]:
-        """The drift of which steps like these make the mean that was learned, b² (d,) and the trust (n, d)."""
-        change = step.change
-        noise = _variances(change, self.noise)
-        signal = mean_signal((change @ drift.amplitudes.T) ** 2, noise, self.weight)
-        trust = trusted(signal, noise)
+    def divergence(self, mean: Float, covariance: Float) -> float:
+        """Mean Kullback-Leibler divergence of steps with these moments from those with m and C; if C stays, with m."""
+        if self.chosen:
+            covariance = self.C
+        white = _in_units(covariance, self.C)
+        ratio, axes = np.linalg.eigh(white)
+        ratio = np.maximum(ratio, 1e-12)
+        away = np.linalg.solve(factors(self.C), (mean - self.m)[:, :, None])
+        turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
+        return float(0.5 * (self.h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1).mean())
+
+    def nearer(self, state: _State, drift: Drift, sigma: Sigma, noise: Float) -> _State | None:
+        """Steps of another drift and covariance, or of some on the way to them, that are nearer to m and C."""
+        for share in SHARES:
+            f = state.drift._replace(
+                intercept=state.drift.intercept + share * (drift.intercept - state.drift.intercept),
+                c=state.drift.c + share * (drift.c - state.drift.c),
+                squares=drift.squares,
+            )
+            B = state.sigma.fit.B + share * (sigma.fit.B - state.sigma.fit.B)
+            trial = self.followed(f, sigma._replace(fit=sigma.fit._replace(B=B)), noise)
+            if trial.loss < state.loss:
+                return trial
+        return None
+
+    def corrected_drift(self, state: _State) -> tuple[Drift, Float, Float, Float]:
+        """The drift of which steps like these make the mean m, its noise, the trust (n, d) and b² (d,)."""
+        variances = _variances(state.change, state.noise)
+        signal = mean_signal((state.change @ state.drift.amplitudes.T) ** 2, variances, self.weight)
+        trust = trusted(signal, variances)
         operators = np.repeat(np.eye(len(self.gram))[None], len(signal), axis=0)
-        in_use = amplitude_ridges(learned.ridges, self.basis).reshape(len(signal), -1) < OFF
+        in_use = amplitude_ridges(self.learned.ridges, self.basis).reshape(len(signal), -1) < OFF
         for B, own, used in zip(operators, trust.T, map(np.flatnonzero, in_use), strict=True):
-            right = (self.ones[:, used].T * (self.weight * own)) @ change[:, used]
+            right = (self.ones[:, used].T * (self.weight * own)) @ state.change[:, used]
             B[np.ix_(used, used)] += np.linalg.solve(self.gram[np.ix_(used, used)], right)
-        return learned.solved(operators), signal, trust
+        back = np.asarray(np.linalg.inv(operators), dtype=np.float64)
+        return self.learned.turned(back), back @ self.noise @ back.swapaxes(1, 2), trust, signal
 
-    def corrected_covariance(self, sigma: Sigma, C: Float, step: _Steps) -> tuple[Sigma, Float]:
-        """The covariance of which steps like these make the C that was learned, and the trust (n,)."""
-        grown = _in_units(step.covariance - self.covariance(sigma), C)
-        noise = self.noise_of_growth(step, C)
-        trust = trusted(mean_signal((grown**2).sum(axis=(1, 2)), noise, np.ones(len(noise))), noise)
-        return self.moved(sigma, _without(C, trust[:, None, None] * grown)), trust
+    def corrected_covariance(self, state: _State) -> Sigma:
+        """The covariance of which steps like these make C."""
+        grown = _in_units(state.covariance - self.covariance(state.sigma), self.C)
+        noise = self.noise_of_growth(state).sum(axis=(1, 2))
+        self.trust_of_C = trusted(mean_signal((grown**2).sum(axis=(1, 2)), noise, np.ones(len(noise))), noise)
+        return self.moved(state.sigma, _without(self.C, self.trust_of_C[:, None, None] * grown))
 
-    def noise_of_growth(self, step: _Steps, C: Float) -> Float:
-        """Variance of what the noise of the drift makes of (∇f) Σ + Σ (∇f)ᵀ, in units of C: shape (n,)."""
-        variances = np.diagonal(C, axis1=1, axis2=2)
-        noise = np.zeros(len(C))
-        for cross, own in zip(step.crosses, variances.T, strict=True):
-            noise += 2 * (_variances(cross, self.noise) / (own[:, None] * variances)).sum(axis=1)
-        return noise
+    def noise_of_growth(self, state: _State) -> Float:
+        """Variances of what the noise of the drift makes of (∇f) Σ + Σ (∇f)ᵀ, in units of C: shape (n, d, d)."""
+        unit = np.sqrt(np.diagonal(self.C, axis1=1, axis2=2))
+        one_way = np.stack([_variances(cross, state.noise) for cross in state.crosses], axis=1)
+        both = one_way + one_way.swapaxes(1, 2)
+        own = np.arange(unit.shape[1])
+        both[:, own, own] *= 2  # an entry of the diagonal is twice the same
+        return np.asarray(both / (unit[:, :, None] * unit[:, None, :]) ** 2)
+
+    def spread_of_covariance(self, state: _State) -> tuple[Float, Float]:
+        """The factor by which standard deviations of the entries of H grow, and what to add to them: shapes (p,)."""
+        fit = state.sigma.fit
+        rows, cols = entries(fit.shape.structure, fit.shape.d)
+        sigma = self.covariance(state.sigma)
+        grown = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2) / np.diagonal(self.C, axis1=1, axis2=2)).mean(axis=0)
+        added = np.sqrt(self.noise_of_growth(state).mean(axis=0))[rows, cols]
+        ratio = grown[rows] * grown[cols]
+        if self.chosen:
+            return np.ones(len(rows)), np.zeros(len(rows))
+        if fit.link == "log":
+            return np.ones(len(rows)), added
+        size = np.sqrt(np.diagonal(fit.at(features_at(state.sigma.basis, self.scaled(self.x))), axis1=1, axis2=2))
+        typical = (size[:, rows] * size[:, cols]).mean(axis=0)  # of the entries of C in units of its mean
+        return (ratio, added * typical) if fit.link == "identity" else (np.sqrt(ratio), 0.5 * added * np.sqrt(typical))
+
+    def record(self, state: _State, withheld: bool) -> StepCorrection:
+        """How far it was corrected."""
+        difference = self.mean((self.values(state.drift) - self.m) ** 2) / np.maximum(self.mean(self.m**2), 1e-300)
+        change_of_C = _in_units(self.C - self.covariance(state.sigma), self.C)
+        keep = 0.0 if withheld else 1.0
+        return StepCorrection(
+            h=float(self.mean(self.h)),
+            signal=keep * self.signal,
+            drift_change=float(np.sqrt(difference.mean())),
+            covariance_change=float(np.sqrt((change_of_C**2).sum(axis=(1, 2)).mean())),
+            drift_trust=keep * float(self.mean(self.trust).mean()),
+            covariance_trust=keep * float(self.trust_of_C.mean()),
+            distrusted=float(self.mean((keep * self.trust.min(axis=1) < 0.5).astype(float))),
+            mismatch=state.loss,
+            rounds=self.rounds,
+            lengths_chosen=self.chosen,
+            withheld=bool(withheld),
+        )
 
     def moved(self, sigma: Sigma, wanted: Float) -> Sigma:
         """A covariance moved towards another one at the places, in its own features and to first order."""
@@ -242,11 +300,6 @@ class _Places:
             ridges = np.where(off, OFF * np.diagonal(A).max(), JITTER * np.diagonal(A))
             B[:, j] += solve_penalised(A, X.T @ (own * change[:, j]), ridges)[0]
         return sigma._replace(fit=fit._replace(B=B))
-
-
-def _size(vectors: Float) -> float:
-    """Root mean square of the lengths of vectors (n, k)."""
-    return float(np.sqrt((vectors**2).sum(axis=1).mean()))
 
 
 def _in_units(matrices: Float, sigma: Float) -> Float:
