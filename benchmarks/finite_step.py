@@ -85,6 +85,33 @@ def irregular_steps(seed):
     return data, *parts[0][1:]
 
 
+def few_linear(h, n, seed):
+    """dx = −x dt + dW in its stationary state."""
+    rng = np.random.default_rng([seed, 3])
+    x0 = np.sqrt(0.5) * rng.normal(size=n)
+    x1 = np.exp(-h) * x0 + np.sqrt((1 - np.exp(-2 * h)) / 2) * rng.normal(size=n)
+    x = np.sqrt(0.5) * rng.normal(size=(POINTS, 1))
+    return itofit.Transitions.from_pairs(x0, x1, h), x, (-x, np.ones((POINTS, 1, 1))), seed
+
+
+def limit_cycle(h, seed, n_tracks=200, n_steps=15, sigma=0.1):
+    """The oscillator of van der Pol with μ = 2 and noise in both variables, on its cycle."""
+
+    def drift(z):
+        return np.stack([z[:, 1], 2 * (1 - z[:, 0] ** 2) * z[:, 1] - z[:, 0]], axis=1)
+
+    rng = np.random.default_rng([seed, 4])
+    z, seen, fine = rng.uniform(-2, 2, (n_tracks, 2)), [], 100
+    for _ in range(20 + n_steps + 1):
+        seen.append(z)
+        for _ in range(fine):
+            z = z + h / fine * drift(z) + sigma * np.sqrt(h / fine) * rng.normal(size=z.shape)
+    tracks = np.stack(seen[20:], axis=1)
+    data = itofit.Transitions.from_trajectories(list(tracks), dt=h)
+    x = data.inputs[:: max(1, len(data) // POINTS)]
+    return data, x, (drift(x), np.broadcast_to(sigma**2 * np.eye(2), (len(x), 2, 2))), seed
+
+
 CASES = {
     **{name: partial(from_paper, name) for name in PAPER},
     "3a, N = 100,000": partial(from_experiment, "3a", 100_000),
@@ -94,6 +121,9 @@ CASES = {
     "3a, h = 0.05": partial(long_steps, "3a", 0.05, 10_000),
     "3a, h = 0.002 to 0.02": irregular_steps,
     "5, h = 0.05": partial(long_steps, "5", 0.05, 10_000),
+    "linear, h = 0.3, N = 2,000": partial(few_linear, 0.3, 2_000),
+    "van der Pol, h = 0.1, N = 3,000": partial(limit_cycle, 0.1),
+    "van der Pol, h = 0.3, N = 3,000": partial(limit_cycle, 0.3),
     "3a, made by one Euler step": partial(from_experiment, "3a", 10_000, fine_steps=1),
 }
 
@@ -105,7 +135,7 @@ def run_case(name, seed):
         for which, sde in zip(("one_step", "corrected"), both(data, fit_seed), strict=True):
             result[f"{which}_drift"], result[f"{which}_covariance"] = errors(sde, x, truth)
         record = sde.step_correction
-        return result | {"trust": record.drift_trust, "rounds": record.rounds, "chosen": record.lengths_chosen}
+        return result | {"trust": record.drift_trust, "rounds": record.rounds, "withheld": record.withheld}
 
 
 def cases(arguments, pool):
@@ -113,7 +143,7 @@ def cases(arguments, pool):
     for name in arguments.cases:
         runs = list(pool.map(partial(run_case, name), range(arguments.seeds)))
         everything += runs
-        row = {"case": name, "seeds": len(runs)}
+        row = {"case": name, "seeds": len(runs), "withheld": sum(r["withheld"] for r in runs)}
         for what in ("drift", "covariance"):
             before, after = (np.array([r[f"{which}_{what}"] for r in runs]) for which in ("one_step", "corrected"))
             row |= {

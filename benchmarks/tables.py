@@ -334,14 +334,14 @@ def covered(row, reference):
 
 def finite_step_cases(rows):
     yield ["case", "drift: one step", "corrected", "difference", "worst: one step, corrected", "covariance: one step",
-           "corrected", "difference", "worst: one step, corrected"]  # fmt: skip
+           "corrected", "difference", "worst: one step, corrected", "withheld"]  # fmt: skip
     for row in rows:
         cells = [row["case"]]
         for what in ("drift", "covariance"):
             before, after = row[f"one_step_{what}"], row[f"corrected_{what}"]
             worst = f"{row[f'worst_one_step_{what}']:.4f}, {row[f'worst_corrected_{what}']:.4f}"
             cells += [f"{before:.4f}", f"{after:.4f}", signed(after - before, row[f"{what}_change_95"]), worst]
-        yield cells
+        yield [*cells, f"{row['withheld']} of {row['seeds']}"]
 
 
 def finite_step_linear(rows):

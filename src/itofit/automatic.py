@@ -74,7 +74,7 @@ FOLDS_TO_FIT = 2
 """Of the five folds: on them the candidates are fitted, and on the others compared."""
 ENTRIES_TO_CHOOSE = 16_000
 """Cells that candidates are fitted to, at most, times the number of entries of Σ."""
-LEAST_PLACES, PLACES_PER_FEATURE = 2_000, 6
+LEAST_PLACES, PLACES_PER_FEATURE = 1_000, 6
 """Transitions whose steps are followed to correct for their length: at least, and for each feature."""
 MOST_ENTRIES = 10
 """Entries of Σ among which frequencies are searched; beyond, those on the diagonal alone."""
@@ -502,7 +502,8 @@ def _corrected(
     share = max(LEAST_PLACES, PLACES_PER_FEATURE * len(basis.penalty)) / plan.n_rows
     rng = np.random.default_rng([plan.seed, 2])
     some = (block[np.flatnonzero(rng.random(len(block)) < share)] for block in data.blocks())
-    found = undo_step(Transitions.concatenate([part for part in some if len(part)]), f, basis, sigma, scaling)
+    followed = Transitions.concatenate([part for part in some if len(part)])
+    found = undo_step(followed, plan.n_rows, f, basis, sigma, scaling)
     squares = covariance_squares * found.spread_ratio[:, None, None] ** 2
     squares[:, 0, 0] += found.spread_added**2
     return CorrectedSeries(

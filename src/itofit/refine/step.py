@@ -46,7 +46,9 @@ SETTLED = 0.01
 """Share of the correction that may be missing after the last round."""
 LEAST_GAIN = 0.1
 """Of a round, relative to the divergence that is left: less is not worth another."""
-MOST_LOSS = 0.01
+UNSEEN = 0.1
+"""Divergence in nats, of all transitions together, that they cannot show."""
+MOST_LOSS = 0.005
 """Divergence in nats per transition and output from which on nothing is corrected."""
 LEAST_SLOPE = 1e-3
 """Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
@@ -71,13 +73,15 @@ class Corrected(NamedTuple):
     record: StepCorrection
 
 
-def undo_step(data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> Corrected:
+def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> Corrected:
     """Correct what was learned of one step.
 
     Parameters
     ----------
     data : Transitions
         Some of those it was learned from, whose steps are followed.
+    n_rows : int
+        How many it was learned from.
     drift, basis : Drift, Basis
         m and its features.
     sigma : Sigma
@@ -94,7 +98,7 @@ def undo_step(data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scali
             if better is None:
                 break
             gained, state = state.loss - better.loss, better
-            if state.loss < SETTLED**2 * first.loss or gained < LEAST_GAIN * state.loss:
+            if state.loss < max(SETTLED**2 * first.loss, UNSEEN / n_rows) or gained < LEAST_GAIN * state.loss:
                 break
         withheld = state.loss > MOST_LOSS * len(places.signal)
         if withheld:
