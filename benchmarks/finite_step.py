@@ -86,7 +86,7 @@ def irregular_steps(seed):
 
 
 def few_linear(h, n, seed):
-    """dx = −x dt + dW in its stationary state."""
+    """Of dx = −x dt + dW in its stationary state."""
     rng = np.random.default_rng([seed, 3])
     x0 = np.sqrt(0.5) * rng.normal(size=n)
     x1 = np.exp(-h) * x0 + np.sqrt((1 - np.exp(-2 * h)) / 2) * rng.normal(size=n)

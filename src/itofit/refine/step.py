@@ -200,14 +200,22 @@ class _Places:
 
     def divergence(self, mean: Float, covariance: Float) -> float:
         """Mean Kullback-Leibler divergence of steps with these moments from those with m and C; if C stays, with m."""
-        if self.chosen:
-            covariance = self.C
-        white = _in_units(covariance, self.C)
-        ratio, axes = np.linalg.eigh(white)
-        ratio = np.maximum(ratio, 1e-12)
         away = np.linalg.solve(factors(self.C), (mean - self.m)[:, :, None])
+        grown = np.zeros_like(self.C) if self.chosen else _in_units(covariance - self.C, self.C)
+        if self.h.std() > LEAST_VARIATION * self.h.mean():  # m and C are means over steps of all lengths at a place
+            away = self.smoothed(away, self.weight)
+            grown = self.smoothed(grown, np.full(len(self.h), 1 / len(self.h)))
+        ratio, axes = np.linalg.eigh(np.eye(grown.shape[1]) + grown)
+        ratio = np.maximum(ratio, 1e-12)
         turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
         return float(0.5 * (self.h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1).mean())
+
+    def smoothed(self, values: Float, weight: Float) -> Float:
+        """Values (n, ...) as functions of the features."""
+        left, flat = (self.ones.T * weight) @ self.ones, values.reshape(len(values), -1)
+        left[np.diag_indices(len(left))] *= 1 + JITTER
+        smooth = self.ones @ np.linalg.solve(left, (self.ones.T * weight) @ flat)
+        return np.asarray(smooth, dtype=np.float64).reshape(values.shape)
 
     def nearer(self, state: _State, drift: Drift, sigma: Sigma, noise: Float) -> _State | None:
         """Steps of another drift and covariance, or of some on the way to them, that are nearer to m and C."""
