@@ -200,7 +200,7 @@ class _Places:
 
     def divergence(self, mean: Float, covariance: Float) -> float:
         """Mean Kullback-Leibler divergence of steps with these moments from those with m and C; if C stays, with m."""
-        away = np.linalg.solve(factors(self.C), (mean - self.m)[:, :, None])
+        away = np.asarray(np.linalg.solve(factors(self.C), (mean - self.m)[:, :, None]), dtype=np.float64)
         grown = np.zeros_like(self.C) if self.chosen else _in_units(covariance - self.C, self.C)
         if self.h.std() > LEAST_VARIATION * self.h.mean():  # m and C are means over steps of all lengths at a place
             away = self.smoothed(away, self.weight)
