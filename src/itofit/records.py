@@ -90,8 +90,9 @@ class StepCorrection:
         Share of the correction that was made, in the mean over the data and the outputs.
     distrusted : float
         Share of the data at which less than half of the drift's was.
-    mismatch : float
-        Divergence, in nats per transition, of the steps that drift and covariance make from those that were learned.
+    excess : float
+        Loss of the data with the steps that the corrected drift and covariance make, above that with what was learned
+        of one step, in nats per transition.
     rounds : int
         How often drift and covariance were corrected with the steps that they themselves make.
     lengths_chosen : bool
@@ -107,7 +108,7 @@ class StepCorrection:
     drift_trust: float
     covariance_trust: float
     distrusted: float
-    mismatch: float
+    excess: float
     rounds: int
     lengths_chosen: bool
     withheld: bool
@@ -186,6 +187,7 @@ Record: TypeAlias = History | SearchHistory | Settings | AutomaticSettings | Dat
 _KINDS = {
     kind.__name__: kind for kind in (History, SearchHistory, Settings, AutomaticSettings, DataSummary, StepCorrection)
 }
+_SIGNED = ("excess",)
 _WORDS = {
     "pairing": get_args(Pairing),
     "normal_equations": get_args(Form),
@@ -209,7 +211,7 @@ def unpack(arrays: Mapping[str, npt.NDArray[Any]], plain: Mapping[str, Any]) -> 
         if name in _WORDS:
             one_of(name, value, _WORDS[name])
         elif not isinstance(value, bool | None):
-            positive(name, value, zero=True)
+            positive(name, abs(value) if name in _SIGNED else value, zero=True)
     for name, array in arrays.items():
         if array.dtype not in (np.float64, np.int64) or not np.isfinite(array).all():
             raise InputError(f"{name} must hold finite numbers, got {array.dtype}")

@@ -6,7 +6,7 @@ a drift (1, X) c is (1, X̄) c, with features X̄ that are the means of X. At th
 a matrix B, and the drift whose steps have the mean m = (1, X) c is (1, X) B⁻¹c; the posterior of its amplitudes is that
 of m, multiplied by B⁻¹ as well. The covariance moves by what its own steps lack of C, in its own features. Both are
 repeated with the new drift and covariance, as long as that brings their steps nearer to those that were learned; if
-they end up too far from them, nothing is corrected.
+data are less likely with the steps where that ends, nothing is corrected.
 
 Where B⁻¹ would amplify noise it is held back. The correction of an output has at each place a variance v, from the
 posterior of the amplitudes of m with its ridges, and over all data the mean square b² besides: the one for which the
@@ -29,6 +29,7 @@ from itofit._checks import Float
 from itofit.covariance import entries, factors, symmetric
 from itofit.evidence import OFF, Basis, solve_penalised, with_intercept
 from itofit.finite_step import START_WEIGHT, mean_signal, moments_of_step, trusted
+from itofit.likelihood import gaussian_nll
 from itofit.links import Spectrum, divided_difference
 from itofit.records import StepCorrection
 from itofit.refine.covariance import NO_FEATURES
@@ -49,7 +50,9 @@ LEAST_GAIN = 0.1
 UNSEEN = 0.1
 """Divergence in nats, of all transitions together, that they cannot show."""
 MOST_LOSS = 0.005
-"""Divergence in nats per transition and output from which on nothing is corrected."""
+"""Nats per transition and output that a correction may cost in likelihood; if it costs more, nothing is corrected."""
+HOPELESS = 1e6
+"""What a correction costs that leaves no finite likelihood."""
 LEAST_SLOPE = 1e-3
 """Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
 LEAST_VARIATION = 0.01
@@ -100,11 +103,11 @@ def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma:
             gained, state = state.loss - better.loss, better
             if state.loss < max(SETTLED**2 * first.loss, UNSEEN / n_rows) or gained < LEAST_GAIN * state.loss:
                 break
-        withheld = state.loss > MOST_LOSS * len(places.signal)
-        if withheld:
-            state = first
+        excess = places.excess(state)
+    withheld = not excess < MOST_LOSS * len(places.signal)
+    state = first if withheld else state
     spread = places.spread_of_covariance(state)
-    return Corrected(state.drift, state.sigma, state.noise, *spread, places.record(state, withheld))
+    return Corrected(state.drift, state.sigma, state.noise, *spread, places.record(state, excess, withheld))
 
 
 def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: Float) -> bool:
@@ -140,6 +143,7 @@ class _State(NamedTuple):
     noise: Float  # (d, R + 1, R + 1): of the drift's amplitudes
     change: Float  # (n, R + 1): (1, X̄) − (1, X)
     crosses: Float  # (d, n, R + 1): what each feature as a drift would add to ∫ E (x_t − μ) fᵀ / h, row by row
+    mean: Float  # (n, d): E Δx / h
     covariance: Float  # (n, d, d): Cov Δx / h
     loss: float  # how far their moments are from m and C, as a divergence in nats per transition
 
@@ -151,7 +155,8 @@ class _Places:
     """
 
     def __init__(self, data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> None:
-        self.x, self.h, self.underdamped = data.inputs, data.h, data.kind == "underdamped"
+        self.x, self.increments, self.h = data.inputs, data.increments, data.h
+        self.underdamped = data.kind == "underdamped"
         self.weight = data.h / data.h.sum()
         self.basis, self.scaling, self.learned = basis, scaling, drift
         self.noise = posterior_squares(drift.systems, drift.unit)
@@ -196,7 +201,7 @@ class _Places:
             means += features
             crosses += away.T[:, :, None] * features
         loss = self.divergence(step.mean, step.covariance)
-        return _State(drift, sigma, noise, means - self.ones, crosses, step.covariance, loss)
+        return _State(drift, sigma, noise, means - self.ones, crosses, step.mean, step.covariance, loss)
 
     def divergence(self, mean: Float, covariance: Float) -> float:
         """Mean Kullback-Leibler divergence of steps with these moments from those with m and C; if C stays, with m."""
@@ -209,6 +214,12 @@ class _Places:
         ratio = np.maximum(ratio, 1e-12)
         turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
         return float(0.5 * (self.h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1).mean())
+
+    def excess(self, state: _State) -> float:
+        """Loss of the transitions with the moments of these steps, above that with m and C, in nats for each."""
+        learned, made = (self.m, self.C), (state.mean, state.covariance)
+        losses = (gaussian_nll(self.increments, self.h, *moments).mean() for moments in (made, learned))
+        return float(np.nan_to_num(np.subtract(*losses), nan=HOPELESS, posinf=HOPELESS))
 
     def smoothed(self, values: Float, weight: Float) -> Float:
         """Values (n, ...) as functions of the features."""
@@ -276,7 +287,7 @@ class _Places:
         typical = (size[:, rows] * size[:, cols]).mean(axis=0)  # of the entries of C in units of its mean
         return (ratio, added * typical) if fit.link == "identity" else (np.sqrt(ratio), 0.5 * added * np.sqrt(typical))
 
-    def record(self, state: _State, withheld: bool) -> StepCorrection:
+    def record(self, state: _State, excess: float, withheld: bool) -> StepCorrection:
         """How far it was corrected."""
         difference = self.mean((self.values(state.drift) - self.m) ** 2) / np.maximum(self.mean(self.m**2), 1e-300)
         change_of_C = _in_units(self.C - self.covariance(state.sigma), self.C)
@@ -289,7 +300,7 @@ class _Places:
             drift_trust=keep * float(self.mean(self.trust).mean()),
             covariance_trust=keep * float(self.trust_of_C.mean()),
             distrusted=float(self.mean((keep * self.trust.min(axis=1) < 0.5).astype(float))),
-            mismatch=state.loss,
+            excess=excess,
             rounds=self.rounds,
             lengths_chosen=self.chosen,
             withheld=bool(withheld),
