@@ -40,7 +40,7 @@ from itofit.covariance import (
     symmetric,
     to_matrices,
 )
-from itofit.finite_step import Function, Scheme, moments_of_step
+from itofit.finite_step import Scheme, moments_of_step
 from itofit.fourier import FourierSeries
 from itofit.likelihood import gaussian_nll
 from itofit.links import Link, Shape, covariance_at, derivatives_of_covariance
@@ -360,15 +360,22 @@ class LearnedSDE:
             raise InputError(f"h must be > 0, got {steps.min()}")
         return self._moments(x, steps, self._checked_scheme(scheme))
 
-    def _moments(self, x: Float, h: Float, scheme: Scheme, limit: Function = np.asarray) -> tuple[Float, Float]:
-        """The same for what is right; `limit` says where the functions are taken for points on the way."""
+    def _moments(self, x: Float, h: Float, scheme: Scheme) -> tuple[Float, Float]:
+        """The same for what is right."""
         if scheme == "euler":
             return self.drift(x), self.covariance(x)
+        step = moments_of_step(x, h, self.drift, self.covariance, underdamped=self.kind == "underdamped")
+        return step.mean, step.covariance
+
+    def _moments_within(self, x: Float, h: Float, scheme: Scheme) -> tuple[Float, Float]:
+        """`step_moments` of steps that meet the functions of the nearest point of the data where they leave its range."""
+        if scheme == "euler":
+            return self._moments(np.clip(x, *self.box), h, scheme)
         step = moments_of_step(
             x,
             h,
-            lambda at: self.drift(limit(at)),
-            lambda at: self.covariance(limit(at)),
+            lambda at: self.drift(np.clip(at, *self.box)),
+            lambda at: self.covariance(np.clip(at, *self.box)),
             underdamped=self.kind == "underdamped",
         )
         return step.mean, step.covariance
@@ -604,11 +611,10 @@ class LearnedSDE:
             raise InputError(f"as_frame=True needs the column {taken[0]!r}, but a variable is called so")
         random, _ = generator(rng)
 
-        def limit(at: Float) -> Float:
-            return at if outside == "extrapolate" else np.clip(at, self.box[0], self.box[1])
+        moments = self._moments if outside == "extrapolate" else self._moments_within
 
         def rates(at: Float) -> tuple[Float, Float]:
-            mean, covariance = self._moments(at, np.full(len(at), dt), scheme, limit)
+            mean, covariance = moments(at, np.full(len(at), dt), scheme)
             return mean, factors(covariance)
 
         with Progress(progress) as bar:
