@@ -368,7 +368,7 @@ class LearnedSDE:
         return step.mean, step.covariance
 
     def _moments_within(self, x: Float, h: Float, scheme: Scheme) -> tuple[Float, Float]:
-        """`step_moments` of steps that meet the functions of the nearest point of the data where they leave its range."""
+        """`step_moments` with functions that are, outside the range of the data, those of its nearest point."""
         if scheme == "euler":
             return self._moments(np.clip(x, *self.box), h, scheme)
         step = moments_of_step(

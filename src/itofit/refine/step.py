@@ -41,10 +41,8 @@ from itofit.spread import posterior_squares
 from itofit.transitions import Transitions
 
 MOST_ROUNDS = 6
-SHARES = (1.0, 0.5, 0.25, 0.125)
-"""Of a correction that are tried, until one brings the steps nearer to those that were learned."""
-SETTLED = 0.01
-"""Share of the correction that may be missing after the last round."""
+SHARES = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (0.5, 0.0), (0.0, 0.5), (0.2, 0.2), (0.2, 0.0), (0.0, 0.2))
+"""Of the corrections of f and Σ that are tried, until some bring the steps nearer to those that were learned."""
 LEAST_GAIN = 0.1
 """Of a round, relative to the divergence that is left: less is not worth another."""
 UNSEEN = 0.1
@@ -101,7 +99,7 @@ def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma:
             if better is None:
                 break
             gained, state = state.loss - better.loss, better
-            if state.loss < max(SETTLED**2 * first.loss, UNSEEN / n_rows) or gained < LEAST_GAIN * state.loss:
+            if state.loss < UNSEEN / n_rows or gained < LEAST_GAIN * state.loss:
                 break
         excess = places.excess(state)
     withheld = not excess < MOST_LOSS * len(places.signal)
@@ -230,13 +228,13 @@ class _Places:
 
     def nearer(self, state: _State, drift: Drift, sigma: Sigma, noise: Float) -> _State | None:
         """Steps of another drift and covariance, or of some on the way to them, that are nearer to m and C."""
-        for share in SHARES:
+        for of_drift, of_sigma in SHARES:
             f = state.drift._replace(
-                intercept=state.drift.intercept + share * (drift.intercept - state.drift.intercept),
-                c=state.drift.c + share * (drift.c - state.drift.c),
+                intercept=state.drift.intercept + of_drift * (drift.intercept - state.drift.intercept),
+                c=state.drift.c + of_drift * (drift.c - state.drift.c),
                 squares=drift.squares,
             )
-            B = state.sigma.fit.B + share * (sigma.fit.B - state.sigma.fit.B)
+            B = state.sigma.fit.B + of_sigma * (sigma.fit.B - state.sigma.fit.B)
             trial = self.followed(f, sigma._replace(fit=sigma.fit._replace(B=B)), noise)
             if trial.loss < state.loss:
                 return trial
