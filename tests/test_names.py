@@ -9,7 +9,7 @@ import pytest
 
 from itofit import ARFF, AutomaticSettings, InputError, LearnedSDE, ModelFileError, Transitions, fit, load
 from itofit.records import dependence_text
-from itofit.transitions import check_names, meant
+from itofit.transitions import check_variables, meant
 
 RNG = np.random.default_rng(0)
 X0 = RNG.normal(size=(60, 2))
@@ -239,20 +239,20 @@ def test_names_in_another_order_are_an_error():
     message = "the model has height, width, the data width, height; make the data again"
     for other in (("width", "height"), ("width", "depth"), ("depth", "height")):
         with pytest.raises(InputError, match=message.replace("width, height;", ", ".join(other) + ";")):
-            check_names(NAMED, called(*other))
+            check_variables(NAMED, called(*other))
 
 
 def test_other_names_and_none_are_no_error():
     for other in (called(), called("height", "width"), called("height", "depth"), called("a", "b")):
-        check_names(NAMED, other)
-        check_names(other, NAMED)
+        check_variables(NAMED, other)
+        check_variables(other, NAMED)
 
 
 def test_outputs_in_another_order_are_an_error():
     x, dx = np.ones((5, 3)), np.ones((5, 2))
     pq, qp = (Transitions(x, dx, 0.1, input_names=["a", "b", "c"], output_names=list(names)) for names in ("pq", "qp"))
     with pytest.raises(InputError, match=r"the outputs of the data are not in the order.*p, q, the data q, p"):
-        check_names(pq, qp)
+        check_variables(pq, qp)
 
 
 def test_a_similar_name_is_meant():

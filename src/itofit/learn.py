@@ -183,12 +183,12 @@ def fit(
         else:
             chosen: Structure = "full" if structure == "auto" else structure
             sde = _algorithm_2(random, data, found, chosen, drift, covariance, floor, bool(weight_drift), bar, known)
-        n_floored = sum(int(sde.floored(block.inputs).sum()) for block in data.blocks())
-        one_step = sde.one_step
-        if one_step is not None:
-            n_before = sum(int(one_step.floored(block.inputs).sum()) for block in data.blocks())
-            one_step = replace(one_step, floored_share=n_before / found.n_rows)
-    sde = replace(sde, floored_share=n_floored / found.n_rows, one_step=one_step)
+        models = [sde] if sde.one_step is None else [sde, sde.one_step]
+        n_floored = np.sum([[model.floored(block.inputs).sum() for model in models] for block in data.blocks()], axis=0)
+    sde, *uncorrected = (
+        replace(m, floored_share=int(n) / found.n_rows) for m, n in zip(models, n_floored, strict=True)
+    )
+    sde = replace(sde, one_step=uncorrected[0] if uncorrected else None)
     for name, history, arff in (
         ("drift", sde.drift_history, drift),
         ("covariance", sde.covariance_history, covariance),
@@ -196,20 +196,6 @@ def fit(
         if not refine or arff.max_iterations is not None:  # else the limit was not the user's
             warn_if_unsettled(history, name)
     _warn_of_failures(sde, found)
-    if sde.step_correction is not None and sde.step_correction.withheld:
-        warnings.warn(
-            "The steps are too long to be corrected for: no drift and covariance were found whose steps have the mean "
-            "and covariance that were learned, so these are returned; observe at shorter steps",
-            DataWarning,
-            stacklevel=2,
-        )
-    if sde.step_correction is not None and sde.step_correction.lengths_chosen:
-        warnings.warn(
-            "Increments do not grow with the length of the step at one place, as if the paths had chosen when to be "
-            "seen (after every tenth event, say): the covariance was left as it is for one step",
-            DataWarning,
-            stacklevel=2,
-        )
     if n_members == 1:
         return sde
 
@@ -439,6 +425,20 @@ def _warn_of_failures(sde: LearnedSDE, found: Survey) -> None:
                 DataWarning,
                 stacklevel=3,
             )
+    if sde.step_correction is not None and sde.step_correction.withheld:
+        warnings.warn(
+            "The steps are too long to be corrected for: no drift and covariance were found whose steps have the mean "
+            "and covariance that were learned, so these are returned; observe at shorter steps",
+            DataWarning,
+            stacklevel=3,
+        )
+    if sde.step_correction is not None and sde.step_correction.lengths_chosen:
+        warnings.warn(
+            "Increments do not grow with the length of the step at one place, as if the paths had chosen when to be "
+            "seen (after every tenth event, say): the covariance was left as it is for one step",
+            DataWarning,
+            stacklevel=3,
+        )
     if isinstance(sde.drift_history, SearchHistory):
         return
     if sde.drift_history.best_iteration == 0:

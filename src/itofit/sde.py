@@ -59,7 +59,7 @@ from itofit.search import SearchHistory
 from itofit.simulation import Outside, gaussian_paths
 from itofit.spread import standard_deviations, with_members
 from itofit.trajectories import frame_of
-from itofit.transitions import BlockedTransitions, Kind, Transitions, check_names, default_names, names_of, plural
+from itofit.transitions import BlockedTransitions, Kind, Transitions, are_named, check_variables, names_of, plural
 from itofit.transitions.tables import optional
 
 BATCH_ROWS = 65_536
@@ -360,22 +360,19 @@ class LearnedSDE:
             raise InputError(f"h must be > 0, got {steps.min()}")
         return self._moments(x, steps, self._checked_scheme(scheme))
 
-    def _moments(self, x: Float, h: Float, scheme: Scheme) -> tuple[Float, Float]:
-        """The same for what is right."""
-        if scheme == "euler":
-            return self.drift(x), self.covariance(x)
-        step = moments_of_step(x, h, self.drift, self.covariance, underdamped=self.kind == "underdamped")
-        return step.mean, step.covariance
+    def _moments(self, x: Float, h: Float, scheme: Scheme, *, within: bool = False) -> tuple[Float, Float]:
+        """The same for what is right; `within`: functions outside the data's range are those of its nearest point."""
 
-    def _moments_within(self, x: Float, h: Float, scheme: Scheme) -> tuple[Float, Float]:
-        """`step_moments` with functions that are, outside the range of the data, those of its nearest point."""
+        def at(points: Float) -> Float:
+            return np.clip(points, *self.box) if within else points
+
         if scheme == "euler":
-            return self._moments(np.clip(x, *self.box), h, scheme)
+            return self.drift(at(x)), self.covariance(at(x))
         step = moments_of_step(
             x,
             h,
-            lambda at: self.drift(np.clip(at, *self.box)),
-            lambda at: self.covariance(np.clip(at, *self.box)),
+            lambda points: self.drift(at(points)),
+            lambda points: self.covariance(at(points)),
             underdamped=self.kind == "underdamped",
         )
         return step.mean, step.covariance
@@ -448,12 +445,7 @@ class LearnedSDE:
         scheme = self._checked_scheme(scheme)
         if not isinstance(data, Transitions | BlockedTransitions):
             raise InputError(f"nll needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
-        if (data.n_inputs, data.n_outputs) != (self.n_inputs, self.n_outputs):
-            raise InputError(
-                f"the model has {plural(self.n_inputs, 'input')} and {plural(self.n_outputs, 'output')}, "
-                f"the data {data.n_inputs} and {data.n_outputs}"
-            )
-        check_names(self, data)
+        check_variables(self, data)
         values, total, n = [], 0.0, 0
         for block in data.blocks():
             for rows in _batches(len(block)):
@@ -471,7 +463,7 @@ class LearnedSDE:
             f"  data        {self.data}",
             f"  drift       {training_text(self.drift_settings, self.drift_history)}",
         ]
-        given = (self.input_names, self.output_names) != default_names(self.n_inputs, self.n_outputs, self.kind)
+        given = are_named(self)
         inputs = self.input_names if given else None
         if isinstance(self.drift_settings, AutomaticSettings):
             lines[1] += f"; frequencies searched on {self.searched_on}"
@@ -611,10 +603,8 @@ class LearnedSDE:
             raise InputError(f"as_frame=True needs the column {taken[0]!r}, but a variable is called so")
         random, _ = generator(rng)
 
-        moments = self._moments if outside == "extrapolate" else self._moments_within
-
         def rates(at: Float) -> tuple[Float, Float]:
-            mean, covariance = moments(at, np.full(len(at), dt), scheme)
+            mean, covariance = self._moments(at, np.full(len(at), dt), scheme, within=outside != "extrapolate")
             return mean, factors(covariance)
 
         with Progress(progress) as bar:

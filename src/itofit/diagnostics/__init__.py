@@ -21,7 +21,7 @@ from itofit.diagnostics.model import discretisation, extrapolation, gain, positi
 from itofit.diagnostics.residuals import distribution, over_inputs
 from itofit.diagnostics.sample import take_sample
 from itofit.sde import LearnedSDE
-from itofit.transitions import BlockedTransitions, Transitions, check_names, plural
+from itofit.transitions import BlockedTransitions, Transitions, check_variables, plural
 
 __all__ = ["Diagnosis", "Finding", "Verdict", "check"]
 
@@ -94,7 +94,7 @@ def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG =
             f"the model has {plural(sde.n_inputs, 'input')} and {plural(sde.n_outputs, 'output')}, kind {sde.kind!r}, "
             f"the data {data.n_inputs} and {data.n_outputs}, kind {data.kind!r}"
         )
-    check_names(sde, data)
+    check_variables(sde, data)
     least = max(LEAST_ROWS, 5 * data.n_outputs)
     if len(data) < least:
         raise InputError(f"a check needs at least {least} transitions, got {len(data)}; give more data")

@@ -21,7 +21,7 @@ from itofit.rows import PASS_ROWS
 from itofit.trajectories import OpenTracks, moves_in, warn_of_left_out
 from itofit.transitions import BlockedTransitions, Form, Transitions, shown_range
 from itofit.transitions.blocked import FORMS
-from itofit.transitions.memory import from_moves, from_table
+from itofit.transitions.memory import allowed_h, from_moves, from_table
 from itofit.transitions.tables import Columns, Layout, MissingPackageError, Table, layout, listed
 
 __all__ = ["CHUNK_ROWS", "LARGE_FILE", "read_transitions"]
@@ -36,8 +36,6 @@ TIMES, TRACKS = ("time", "Time", "TIME", "t"), ("track", "Track", "TRACK")
 """Columns taken for times and tracks, if nobody says."""
 ANY = (0.0, np.inf)
 """Time steps of any length."""
-ROUNDING = 1e-6
-"""Share by which a time step may miss its limits: steps are differences of times, and these are rounded."""
 
 
 def read_transitions(
@@ -98,7 +96,7 @@ def read_transitions(
     file = _existing(path)
     if chunk_rows is not None:
         count("chunk_rows", chunk_rows)
-    between = _between(min_h, max_h)
+    between = allowed_h(min_h, max_h)
     reader = _reader(file)
     with problems_of(file):
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
@@ -152,15 +150,6 @@ class FileParts:
         if not self.warned:
             self.warned = True
             warn_of_left_out(n_untracked, tracks.n_rows)
-
-
-def _between(min_h: float | None, max_h: float | None) -> tuple[float, float]:
-    """The shortest and the longest time that a move may take."""
-    low = 0.0 if min_h is None else positive("min_h", min_h)
-    high = np.inf if max_h is None else positive("max_h", max_h)
-    if low > high:
-        raise InputError(f"min_h must be at most max_h, got {low:g} and {high:g}")
-    return low * (1 - ROUNDING), high * (1 + ROUNDING)
 
 
 def _kept(h: Float, between: tuple[float, float]) -> npt.NDArray[np.bool_]:

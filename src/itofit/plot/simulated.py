@@ -163,7 +163,7 @@ def simulate(
                 velocity += 0.5 * h * sde.drift(np.clip(later, sde.box[0], sde.box[1]))
             x[:, :d] += h * velocity
         at = np.clip(x, sde.box[0], sde.box[1])
-        mean, covariance = sde._moments_within(at, h[:, 0], sde.scheme)
+        mean, covariance = sde._moments(at, h[:, 0], sde.scheme, within=True)
         noise = (factors(covariance) @ rng.standard_normal((n, d, 1)))[:, :, 0]
         x[:, -d:] += h * mean + np.sqrt(h) * noise
         if k and sde.kind == "underdamped" and sde.scheme == "corrected":

@@ -14,7 +14,7 @@ from itofit._checks import Float, InputError, float_array
 from itofit.diagnostics.sample import take_sample
 from itofit.plot.canvas import number_text, shown
 from itofit.sde import LearnedSDE
-from itofit.transitions import BlockedTransitions, Transitions, check_names, meant, plural
+from itofit.transitions import BlockedTransitions, Transitions, check_variables, meant, plural
 
 Data = Transitions | BlockedTransitions
 Variable = int | str
@@ -41,12 +41,7 @@ def checked(sde: LearnedSDE, data: Data | None) -> Transitions | None:
         return None
     if not isinstance(data, Transitions | BlockedTransitions):
         raise InputError(f"data must be Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
-    if (data.n_inputs, data.n_outputs) != (sde.n_inputs, sde.n_outputs):
-        raise InputError(
-            f"the model has {plural(sde.n_inputs, 'input')} and {plural(sde.n_outputs, 'output')}, "
-            f"the data {data.n_inputs} and {data.n_outputs}"
-        )
-    check_names(sde, data)
+    check_variables(sde, data)
     return take_sample(sde, data, np.random.default_rng(0)).data if isinstance(data, BlockedTransitions) else data
 
 

@@ -95,11 +95,17 @@ def are_named(things: Formed) -> bool:
     return (things.input_names, things.output_names) != default
 
 
-def check_names(model: Formed, data: Formed) -> None:
-    """Raise if a variable of a model is at another place among those of data.
+def check_variables(model: Formed, data: Formed) -> None:
+    """Raise if data have other numbers of variables than a model, or one of its variables at another place.
 
-    Only where both were given names, and whatever other names they have: a variable may have been renamed.
+    Places are compared only where both were given names, whatever other names they have: a variable may have been
+    renamed.
     """
+    if (data.n_inputs, data.n_outputs) != (model.n_inputs, model.n_outputs):
+        raise InputError(
+            f"the model has {plural(model.n_inputs, 'input')} and {plural(model.n_outputs, 'output')}, "
+            f"the data {data.n_inputs} and {data.n_outputs}"
+        )
     if not (are_named(model) and are_named(data)):
         return
     for what in ("input", "output"):
