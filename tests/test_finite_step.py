@@ -354,6 +354,8 @@ def test_a_limit_cycle_is_corrected_or_left_alone():
     assert "not corrected for h = 0.4" in sde.summary()
     np.testing.assert_array_equal(sde.drift(data.inputs), sde.one_step.drift(data.inputs))
     np.testing.assert_array_equal(sde.covariance(data.inputs), sde.one_step.covariance(data.inputs))
+    for made, learned in zip(sde.variance_interval(x), sde.one_step.variance_interval(x), strict=True):
+        np.testing.assert_allclose(made, learned, rtol=1e-12)
     assert (sde.step_trust(data.inputs) == 0).all()
 
 

@@ -104,7 +104,7 @@ def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma:
         excess = places.excess(state)
     withheld = not excess < MOST_LOSS * len(places.signal)
     state = first if withheld else state
-    spread = places.spread_of_covariance(state)
+    spread = places.spread_of_covariance(state, kept=withheld or places.chosen)
     return Corrected(state.drift, state.sigma, state.noise, *spread, places.record(state, excess, withheld))
 
 
@@ -269,16 +269,16 @@ class _Places:
         both[:, own, own] *= 2  # an entry of the diagonal is twice the same
         return np.asarray(both / (unit[:, :, None] * unit[:, None, :]) ** 2)
 
-    def spread_of_covariance(self, state: _State) -> tuple[Float, Float]:
+    def spread_of_covariance(self, state: _State, *, kept: bool) -> tuple[Float, Float]:
         """The factor by which standard deviations of the entries of H grow, and what to add to them: shapes (p,)."""
         fit = state.sigma.fit
         rows, cols = entries(fit.shape.structure, fit.shape.d)
+        if kept:  # C itself
+            return np.ones(len(rows)), np.zeros(len(rows))
         sigma = self.covariance(state.sigma)
         grown = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2) / np.diagonal(self.C, axis1=1, axis2=2)).mean(axis=0)
         added = np.sqrt(self.noise_of_growth(state).mean(axis=0))[rows, cols]
         ratio = grown[rows] * grown[cols]
-        if self.chosen:
-            return np.ones(len(rows)), np.zeros(len(rows))
         if fit.link == "log":
             return np.ones(len(rows)), added
         size = np.sqrt(np.diagonal(fit.at(features_at(state.sigma.basis, self.scaled(self.x))), axis1=1, axis2=2))
