@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 from common import write_results
 
-from itofit.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations
+from itofit.waves.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations
 
 N, K, RIDGE = 20_000, 64, 2e-3
 REACHES = {1: (2.0, 20.0, 400.0), 2: (1.0, 6.0, 60.0), 3: (0.5, 3.0, 15.0)}

@@ -12,7 +12,7 @@ import numpy as np
 from common import timed, write_results
 
 from itofit._blocks import one_blas_thread
-from itofit.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations, cheaper_form
+from itofit.waves.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations, cheaper_form
 
 RIDGE = 2e-3
 REACH = {1: 10.0, 2: 6.0, 3: 5.0}

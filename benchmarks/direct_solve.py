@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from common import timed, write_results
 
-from itofit.normal_equations import DirectNormalEquations
+from itofit.waves.normal_equations import DirectNormalEquations
 
 RIDGE = 2e-3
 

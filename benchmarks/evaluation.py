@@ -16,7 +16,7 @@ import numpy as np
 from common import timed, write_results
 
 from itofit._blocks import map_chunks
-from itofit.fourier import direct_sum, real_sum
+from itofit.waves.series import direct_sum, real_sum
 
 
 def straightforward(omega, beta, u):

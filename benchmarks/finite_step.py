@@ -32,7 +32,7 @@ from threadpoolctl import threadpool_limits
 
 import itofit
 from itofit.experiments import EXPERIMENTS
-from itofit.plot.canvas import LEARNED, SECOND, style
+from itofit.looking.plot.canvas import LEARNED, SECOND, style
 
 FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "finite-step.svg"
 FIGURE_H, FIGURE_TRANSITIONS = [0.001, 0.01, 0.05, 0.1], 50_000

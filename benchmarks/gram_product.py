@@ -11,7 +11,7 @@ from common import timed, write_results
 from scipy.linalg.blas import dsyrk, zherk
 from threadpoolctl import threadpool_limits
 
-from itofit.fourier import cos_sin
+from itofit.waves.series import cos_sin
 
 ROWS, INPUTS = 9000, 3
 

@@ -22,9 +22,9 @@ from common import RESULTS, timed, write_results
 from itofit import ARFF
 from itofit._blocks import one_blas_thread
 from itofit._progress import Progress
-from itofit.arff import train
-from itofit.regression import Sample, Scaling
-from itofit.rows import ArrayRows, column_range
+from itofit.data.rows import ArrayRows, column_range
+from itofit.learning.paper.arff import train
+from itofit.learning.paper.regression import Sample, Scaling
 
 K = 128
 ITERATIONS = 60

@@ -15,7 +15,7 @@ import numpy as np
 from common import mean_and_error, write_results
 
 import itofit
-from itofit.likelihood import gaussian_nll
+from itofit.model.likelihood import gaussian_nll
 
 PAPER = itofit.ARFF(
     n_features=128, ridge=2e-3, delta=0.1, gamma=1.0, pairing="printed", min_iterations=20, max_iterations=300

@@ -12,6 +12,7 @@ checkouts in turn, each in a process of its own, and prints ratios of the fastes
 """
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -21,6 +22,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+
+import itofit
+from itofit.experiments import EXPERIMENTS, epidemic, wave
 
 NAMES = ["1", "2", "3a", "3b", "4a", "4b", "5", "6-events", "6-lag", "7"]
 POINTS = 2000
@@ -35,8 +39,6 @@ TOLERANCE = 1e-10
 
 def data_of(name, seed):
     """Training data, held-out data, settings of the paper and a seed for the fit."""
-    from itofit.experiments import EXPERIMENTS, epidemic, wave
-
     data_seed, split_seed, fit_seed = np.random.SeedSequence(seed).generate_state(3)
     if name in EXPERIMENTS:
         source = EXPERIMENTS[name]
@@ -80,11 +82,9 @@ def variants(name, train, paper, seed):
 
 def learned(train, seed, blocked=False, search=None, **options):
     """What `fit` makes of the data."""
-    import itofit
-
     if blocked:
         parts = np.linspace(0, len(train), 8).astype(int)
-        train = itofit.Transitions.from_blocks([train[a:b] for a, b in zip(parts[:-1], parts[1:], strict=True)])
+        train = itofit.Transitions.from_blocks([train[a:b] for a, b in itertools.pairwise(parts)])
     if search is not None:
         options["drift"] = itofit.ARFF(search_rows=search)
     with warnings.catch_warnings():
@@ -146,10 +146,12 @@ def time_fits(names, repeats, wanted):
 
 
 def run(checkout, *arguments):
-    """This script in a process of its own that imports itofit from a checkout."""
+    """Run this script in a process of its own that imports itofit from a checkout."""
     source = str(Path(checkout).resolve() / "src")
     command = [sys.executable, __file__, "--here", *arguments]
-    return subprocess.run(command, env=os.environ | {"PYTHONPATH": source}, check=True, stdout=subprocess.PIPE, text=True)
+    return subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": source}, check=True, stdout=subprocess.PIPE, text=True
+    )
 
 
 def compare(before, after):

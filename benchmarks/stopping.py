@@ -22,10 +22,10 @@ import numpy as np
 from common import write_results
 
 from itofit._progress import Progress
-from itofit.arff import Pairing
+from itofit.data.rows import ArrayRows
 from itofit.experiments import EXPERIMENTS
-from itofit.regression import Sample, Scaling, fit_series
-from itofit.rows import ArrayRows
+from itofit.learning.paper.arff import Pairing
+from itofit.learning.paper.regression import Sample, Scaling, fit_series
 
 MINIMUM, ITERATIONS, MARGIN = 20, 80, 0.03
 

@@ -20,9 +20,9 @@ import numpy as np
 from common import write_results
 
 import itofit
-from itofit.arff import draw, magnitude
-from itofit.covariance import outer_entries
 from itofit.experiments import EXPERIMENTS, epidemic, wave
+from itofit.learning.paper.arff import draw, magnitude
+from itofit.matrices.symmetric import outer_entries
 
 WANTED = {"1": 10, "2": 10, "3a": 10, "3b": 6, "4a": 3, "4b": 3, "5": 10, "6": 50, "7": 500}
 EXTRAPOLATED = {"7": 3}  # iterations that are really made

@@ -7,11 +7,11 @@ import pytest
 
 import itofit
 from itofit import InputError, Transitions
-from itofit.arff import stagnates
 from itofit.experiments.adam import Adam, start_networks, train_adam
 from itofit.experiments.compiled import cosine_and_sine, fold, loss_function, training_step
 from itofit.experiments.networks import NetworkSDE, Scaling, inverse_softplus, outputs, triangular
-from itofit.likelihood import gaussian_nll
+from itofit.learning.paper.arff import stagnates
+from itofit.model.likelihood import gaussian_nll
 
 jax = pytest.importorskip("jax")
 optax = pytest.importorskip("optax")

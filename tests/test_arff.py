@@ -3,8 +3,8 @@ import pytest
 import reference
 
 from itofit import ARFF, InputError
-from itofit.arff import Problem, State, draw, magnitude, stagnates, start, step, train
-from itofit.normal_equations import DirectNormalEquations
+from itofit.learning.paper.arff import Problem, State, draw, magnitude, stagnates, start, step, train
+from itofit.waves.normal_equations import DirectNormalEquations
 
 
 def data(seed=0, n=80, m=2, p=2):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from itofit import ARFF, FourierSeries, InputError, Transitions, fit
-from itofit.covariance import floor_limits, positive_definite, reference_factor, square_root
-from itofit.likelihood import gaussian_nll
-from itofit.search import SearchHistory
+from itofit.learning.automatic.search import SearchHistory
+from itofit.matrices.symmetric import floor_limits, positive_definite, reference_factor, square_root
+from itofit.model.likelihood import gaussian_nll
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning"),
@@ -484,8 +484,8 @@ def test_bad_arguments_are_found_before_any_work(monkeypatch, refine):
     def work(*args, **kwargs):
         raise AssertionError("training began")
 
-    monkeypatch.setattr("itofit.learn.fit_series", work)
-    monkeypatch.setattr("itofit.learn.learn_automatically", work)
+    monkeypatch.setattr("itofit.learning.fit.fit_series", work)
+    monkeypatch.setattr("itofit.learning.fit.learn_automatically", work)
     for call, message in FITS.values():
         assert_refused(lambda call=call: call(refine=refine), message)
     assert_refused(lambda: fit(good(), rng="0"), "rng must be")

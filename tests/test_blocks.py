@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 import itofit
 from itofit import ARFF, InputError, Transitions
-from itofit.records import AutomaticSettings
+from itofit.model.training import AutomaticSettings
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning"),

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from itofit import Transitions, cells, rows, transitions
+from itofit import Transitions, transitions
 from itofit._progress import Progress
-from itofit.cells import FOLDS, SIDE, Plan
-from itofit.survey import survey
+from itofit.data import rows
+from itofit.data.survey import survey
+from itofit.learning.automatic import cells
+from itofit.learning.automatic.cells import FOLDS, SIDE, Plan
 
 QUIET = Progress(False)
 

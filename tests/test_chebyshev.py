@@ -4,8 +4,8 @@ import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from itofit import chebyshev
-from itofit.chebyshev import (
+from itofit.waves import chebyshev
+from itofit.waves.chebyshev import (
     cosine_sine_expansion,
     evaluate,
     expansion,

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from itofit.covariance import (
+from itofit.matrices.symmetric import (
     entries,
     floor_limits,
     outer_entries,

@@ -11,8 +11,8 @@ from scipy import stats
 
 import itofit
 from itofit import ARFF, FourierSeries, InputError, Transitions
-from itofit.diagnostics import Diagnosis, check
-from itofit.diagnostics import sample as sampling
+from itofit.looking.check import Diagnosis, check
+from itofit.looking.check import sample as sampling
 
 FEW = ARFF(n_features=4, ridge=1e-2, delta=0.5, min_iterations=2, max_iterations=3)
 TESTED = ("residuals", "place", "whiteness", "markov")

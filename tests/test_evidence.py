@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from itofit.evidence import OFF, Basis, principal_features, regress, solve_penalised, updated_ridges
-from itofit.normal_equations import DirectNormalEquations
+from itofit.learning.automatic.evidence import OFF, Basis, principal_features, regress, solve_penalised, updated_ridges
+from itofit.waves.normal_equations import DirectNormalEquations
 
 GROUP = np.repeat([0, 1, 2], [4, 3, 5])
 

@@ -7,11 +7,11 @@ import pytest
 
 import itofit
 from itofit import InputError, Transitions
-from itofit.covariance import factors
 from itofit.experiments import EXPERIMENTS
-from itofit.finite_step import LEAST_SHARE, at_least, mean_signal, moments_of_step, trusted
-from itofit.likelihood import gaussian_nll
-from itofit.refine.step import lengths_chosen
+from itofit.learning.steps import lengths_chosen
+from itofit.matrices.symmetric import factors
+from itofit.model.finite_step import LEAST_SHARE, at_least, mean_signal, moments_of_step, trusted
+from itofit.model.likelihood import gaussian_nll
 
 
 def rms(values):

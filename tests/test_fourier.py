@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from itofit import FourierSeries, InputError
-from itofit.fourier import cos_sin, real_sum
+from itofit.waves.series import cos_sin, real_sum
 
 
 def make_series(rng, K=6, m=2, p=3):

@@ -24,9 +24,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import itofit
 from itofit import ARFF, ARFFRegressor, InputError, Transitions
 from itofit._blocks import one_blas_thread
-from itofit.chebyshev import n_terms, product_moments, transform_moments
-from itofit.fourier import real_sum
-from itofit.normal_equations import (
+from itofit.waves.chebyshev import n_terms, product_moments, transform_moments
+from itofit.waves.normal_equations import (
     ArrayPart,
     DirectNormalEquations,
     GriddedNormalEquations,
@@ -35,9 +34,17 @@ from itofit.normal_equations import (
     gridded,
     moments_of,
 )
-from itofit.normal_equations.gridded import ACCURACY, LEAST_BOX, LEAST_MARGIN, MARGIN, MOST_MOMENTS, FrequenciesTooLarge
-from itofit.normal_equations.polynomials import PolynomialSums
-from itofit.normal_equations.tables import NodeSums, TableSums
+from itofit.waves.normal_equations.gridded import (
+    ACCURACY,
+    LEAST_BOX,
+    LEAST_MARGIN,
+    MARGIN,
+    MOST_MOMENTS,
+    FrequenciesTooLarge,
+)
+from itofit.waves.normal_equations.polynomials import PolynomialSums
+from itofit.waves.normal_equations.tables import NodeSums, TableSums
+from itofit.waves.series import real_sum
 
 RIDGE = 2e-3
 KINDS = ["uniform", "clusters", "few points", "one point", "origin", "corner", "corners", "near the faces", "line"]
@@ -189,7 +196,7 @@ def test_each_kind_of_sums_on_each_kind_of_data(sums, D, kind, error):
 @pytest.mark.parametrize("D", [1, 2, 3])
 @pytest.mark.parametrize("sums", ["polynomials", "tables"])
 def test_whichever_way_moments_were_made(sums, D, kind, by, monkeypatch):
-    monkeypatch.setattr("itofit.normal_equations.moments.moments", by)
+    monkeypatch.setattr("itofit.waves.normal_equations.moments.moments", by)
     omega, u, y = problem(4, 300, D, 1, 20, POLYNOMIAL_REACH[D], kind)
     with only(sums):
         assert_same(equations(u, y), omega, u, y)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from itofit.likelihood import gaussian_nll
+from itofit.model.likelihood import gaussian_nll
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 10])

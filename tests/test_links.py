@@ -5,8 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from itofit.covariance import LEAST_RATIO
-from itofit.links import (
+from itofit.matrices.links import (
     EPSILON,
     Link,
     Shape,
@@ -17,6 +16,7 @@ from itofit.links import (
     slope,
     value,
 )
+from itofit.matrices.symmetric import LEAST_RATIO
 
 LINKS = get_args(Link)
 SHAPES = [Shape("full", 1), Shape("full", 2), Shape("full", 4), Shape("diagonal", 3)]

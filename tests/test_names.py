@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from itofit import ARFF, AutomaticSettings, InputError, LearnedSDE, ModelFileError, Transitions, fit, load
-from itofit.records import dependence_text
-from itofit.transitions import check_variables, meant
+from itofit.data.names import check_variables, meant
+from itofit.model.training import dependence_text
 
 RNG = np.random.default_rng(0)
 X0 = RNG.normal(size=(60, 2))

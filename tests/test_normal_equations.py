@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from itofit._blocks import CHUNK_ROWS, map_chunks, n_threads, one_blas_thread
-from itofit.normal_equations import DirectNormalEquations
-from itofit.normal_equations.direct import solve_ridge
+from itofit.waves.normal_equations import DirectNormalEquations
+from itofit.waves.normal_equations.direct import solve_ridge
 
 
 def problem(seed=0, n=60, m=2, p=2, K=7):

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 
 import itofit
 from itofit import InputError, plot
-from itofit.plot.canvas import lines, nice_below, number_text
-from itofit.plot.potentials import potentials
-from itofit.plot.remainders import binned
-from itofit.plot.simulated import compare, pieces
-from itofit.plot.views import view_of
+from itofit.looking.plot.canvas import lines, nice_below, number_text
+from itofit.looking.plot.potentials import potentials
+from itofit.looking.plot.remainders import binned
+from itofit.looking.plot.simulated import compare, pieces
+from itofit.looking.plot.views import view_of
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -526,7 +526,7 @@ import sys, itofit
 slow = ("matplotlib", "pandas", "jax", "typer", "sklearn", "scipy.stats", "scipy.integrate", "itofit.plot")
 assert not [name for name in slow if name in sys.modules]
 assert set(itofit.__all__) <= set(dir(itofit))
-import itofit.report.page
+import itofit.looking.report.page
 assert callable(itofit.report) and callable(itofit.check)  # the function, also when its package is imported
 assert itofit.plot.drift and itofit.check is itofit.diagnostics.check
 try:

@@ -7,20 +7,23 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from itofit.cells import FOLDS
-from itofit.evidence import OFF, principal_features
-from itofit.links import Link, Shape, covariance_at, inverse_at_one, value
-from itofit.normal_equations import DirectNormalEquations
-from itofit.refine import (
+from itofit.learning.automatic.cells import FOLDS
+from itofit.learning.automatic.covariance import (
+    FLOORS,
+    HARDLY_WORSE,
+    MARGIN,
+    Losses,
+    Model,
     Products,
+    cell_nll,
     fit_covariance,
     held_out_losses,
     rescored,
-    resolved_drift,
-    weighted_drift,
 )
-from itofit.refine.covariance import FLOORS, HARDLY_WORSE, MARGIN, Losses, Model, cell_nll
-from itofit.refine.drift import amplitude_ridges, normal_matrix
+from itofit.learning.automatic.drift import amplitude_ridges, normal_matrix, resolved_drift, weighted_drift
+from itofit.learning.automatic.evidence import OFF, principal_features
+from itofit.matrices.links import Link, Shape, covariance_at, inverse_at_one, value
+from itofit.waves.normal_equations import DirectNormalEquations
 
 LINKS = get_args(Link)
 FULL, DIAGONAL = Shape("full", 2), Shape("diagonal", 2)

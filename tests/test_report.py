@@ -9,9 +9,9 @@ from browser import chromium, problems, requests
 
 import itofit
 from itofit import InputError
-from itofit.report import report
-from itofit.report.numbers import plus_minus
-from itofit.report.page import breakable, equation, typeset
+from itofit.looking.report import report
+from itofit.looking.report.numbers import plus_minus
+from itofit.looking.report.page import breakable, equation, typeset
 
 
 def tracks(rng, n=40, n_steps=60, h=0.05):

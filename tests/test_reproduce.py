@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 import itofit
 from itofit.cli import app
-from itofit.covariance import square_root
 from itofit.experiments import epidemic, runner
 from itofit.experiments.catalogue import CASES, Case
 from itofit.experiments.expected import expected_loss_in_box, expected_loss_of
@@ -24,6 +23,7 @@ from itofit.experiments.reproduce import write_report
 from itofit.experiments.results import TRUTH, Results, Run
 from itofit.experiments.runner import Job, methods_of, missing, perform, run_all, seeds
 from itofit.experiments.tables import Spread, conclusion, rows_of, verdicts
+from itofit.matrices.symmetric import square_root
 
 FEATURES = ["algorithm-2", "default"]
 PUBLISHED = ["1", "2", "3a", "3b", "4a", "4b", "5", "6", "7"]

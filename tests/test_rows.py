@@ -7,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from itofit import ARFF, FourierSeries, Transitions, fit, fourier, rows
-from itofit.fourier import direct_sum, real_sum
-from itofit.regression import Scaling
-from itofit.rows import LEFT_OUT, TRAIN, VALIDATION, ArrayRows, Split, column_range, column_sum, slices
+from itofit import ARFF, FourierSeries, Transitions, fit
+from itofit.data import rows
+from itofit.data.rows import LEFT_OUT, TRAIN, VALIDATION, ArrayRows, Split, column_range, column_sum, slices
+from itofit.learning.paper.regression import Scaling
+from itofit.waves import series as series_module
+from itofit.waves.series import direct_sum, real_sum
 
 EPSILON = np.finfo(float).eps
 
@@ -175,13 +177,13 @@ def test_blocks_of_data_far_from_zero_are_the_data_in_memory(refine):
 def by_polynomials(monkeypatch):
     """The numbers of polynomials of every evaluation that was made by them."""
     sizes = []
-    evaluate = fourier.evaluate
+    evaluate = series_module.evaluate
 
     def spy(coefficients, t):
         sizes.append(coefficients.shape[1:])
         return evaluate(coefficients, t)
 
-    monkeypatch.setattr(fourier, "evaluate", spy)
+    monkeypatch.setattr(series_module, "evaluate", spy)
     return sizes
 
 

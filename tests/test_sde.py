@@ -3,7 +3,7 @@ import pytest
 
 import itofit
 from itofit import ARFF, ExtrapolationWarning, FourierSeries, InputError, Transitions
-from itofit.sde import LearnedSDE
+from itofit.model.sde import LearnedSDE
 
 FEW = ARFF(n_features=8, ridge=1e-2, delta=0.5, min_iterations=3, max_iterations=12)
 ALGORITHMS = pytest.mark.parametrize("refine", [True, False], ids=["automatic", "algorithm 2"])
@@ -283,6 +283,6 @@ def test_the_share_of_steps_outside_is_told():
 def test_losses_in_batches_are_those_of_all_rows(monkeypatch, link, refine):
     sde, data = fitted(link=link, refine=refine)
     whole, below = sde.nll(data, pointwise=True), sde.floored(data.inputs)
-    monkeypatch.setattr("itofit.sde.BATCH_ROWS", 37)
+    monkeypatch.setattr("itofit.model.sde.BATCH_ROWS", 37)
     np.testing.assert_allclose(sde.nll(data, pointwise=True), whole, rtol=1e-12)
     np.testing.assert_array_equal(sde.floored(data.inputs), below)

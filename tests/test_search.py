@@ -7,10 +7,19 @@ import pytest
 from scipy.stats import binom
 
 from itofit import ARFF
-from itofit import search as search_module
-from itofit.evidence import OFF
-from itofit.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations
-from itofit.search import Targets, _Walk, directions, groups_for, judged, noise_units, reach_of, search
+from itofit.learning.automatic import search as search_module
+from itofit.learning.automatic.evidence import OFF
+from itofit.learning.automatic.search import (
+    Targets,
+    _Walk,
+    directions,
+    groups_for,
+    judged,
+    noise_units,
+    reach_of,
+    search,
+)
+from itofit.waves.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations
 
 
 def targets_of(u, y, weight=None, gridded=False):

@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 
 import itofit
-from itofit.covariance import entries
-from itofit.evidence import OFF, Solved, inverse_root, principal_features, solve_penalised, updated_ridges
-from itofit.links import Shape, covariance_at, derivatives_of_covariance
-from itofit.spread import STEEPNESS, mean_squares, spread_series, standard_deviations
+from itofit.learning.automatic.evidence import (
+    OFF,
+    Solved,
+    inverse_root,
+    principal_features,
+    solve_penalised,
+    updated_ridges,
+)
+from itofit.learning.spread import STEEPNESS, mean_squares, spread_series, standard_deviations
+from itofit.matrices.links import Shape, covariance_at, derivatives_of_covariance
+from itofit.matrices.symmetric import entries
 
 UNLIMITED = np.array([[-np.inf], [np.inf]])
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from itofit import ARFF, InputError, LearnedSDE, ModelFileError, Transitions, fit, load
-from itofit.arff import History
-from itofit.search import SearchHistory
-from itofit.storage import FORMAT
+from itofit.learning.automatic.search import SearchHistory
+from itofit.learning.paper.arff import History
+from itofit.model.storage import FORMAT
 
 QUICK = ARFF(n_features=8, delta=0.5, min_iterations=2, max_iterations=6)
 RNG = np.random.default_rng(0)

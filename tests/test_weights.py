@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from itofit.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations, moments_of
+from itofit.waves.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations, moments_of
 
 ACCURACY = 1e-12
 

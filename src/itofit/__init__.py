@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from itofit._checks import ConvergenceWarning, DataWarning, ExtrapolationWarning, InputError, ModelFileError
 from itofit._version import __version__
-from itofit.arff import ARFF, History
-from itofit.files import read_transitions
-from itofit.fourier import FourierSeries
-from itofit.learn import fit
-from itofit.records import AutomaticSettings
-from itofit.report import report
-from itofit.sde import LearnedSDE, load
-from itofit.search import SearchHistory
-from itofit.transitions import BlockedTransitions, Transitions
+from itofit.data.blocked import BlockedTransitions
+from itofit.data.files import read_transitions
+from itofit.data.transitions import Transitions
+from itofit.learning.automatic.search import SearchHistory
+from itofit.learning.fit import fit
+from itofit.learning.paper.arff import ARFF, History
+from itofit.looking.report import report
+from itofit.model.sde import LearnedSDE, load
+from itofit.model.training import AutomaticSettings
+from itofit.waves.series import FourierSeries
 
 if TYPE_CHECKING:
     from itofit import plot
-    from itofit.diagnostics import Diagnosis, Finding, check
-    from itofit.regressor import ARFFRegressor
+    from itofit.learning.regressor import ARFFRegressor
+    from itofit.looking.check import Diagnosis, Finding, check
 
 __all__ = [
     "ARFF",
@@ -50,7 +51,12 @@ __all__ = [
 ]
 
 
-_LATER = {"ARFFRegressor": "regressor", "Diagnosis": "diagnostics", "Finding": "diagnostics", "check": "diagnostics"}
+_LATER = {
+    "ARFFRegressor": "learning.regressor",
+    "Diagnosis": "looking.check",
+    "Finding": "looking.check",
+    "check": "looking.check",
+}
 """Names whose modules are imported when they are asked for, since with what they need that takes long."""
 
 

@@ -25,9 +25,9 @@ from itofit._progress import Progress
 from itofit.cli.app import app, console, errors, explained
 from itofit.cli.split import Data, split
 from itofit.cli.words import named, spoken
-from itofit.sde import LearnedSDE
-from itofit.storage import checked_target, write_whole
-from itofit.transitions import BlockedTransitions
+from itofit.data.blocked import BlockedTransitions
+from itofit.model.sde import LearnedSDE
+from itofit.model.storage import checked_target, write_whole
 
 FOUND_BAD = 1
 """Exit code of `itofit check` if a finding is bad."""

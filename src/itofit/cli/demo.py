@@ -12,8 +12,8 @@ from itofit._checks import Float, InputError
 from itofit._progress import Progress
 from itofit.cli.app import app, explained
 from itofit.cli.data import print_text
-from itofit.simulation import euler_maruyama
-from itofit.storage import write_whole
+from itofit.model.simulation import euler_maruyama
+from itofit.model.storage import write_whole
 
 N_TRACKS, N_ROWS, SUBSTEPS, DT = 40, 250, 10, 0.05
 LOST = 0.03

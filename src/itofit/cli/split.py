@@ -8,8 +8,9 @@ import warnings
 import numpy as np
 
 from itofit._checks import DataWarning
-from itofit.diagnostics import LEAST_ROWS
-from itofit.transitions import BlockedTransitions, Transitions
+from itofit.data.blocked import BlockedTransitions
+from itofit.data.transitions import Transitions
+from itofit.looking.check import LEAST_ROWS
 
 Data = Transitions | BlockedTransitions
 

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from itofit._checks import RNG, Float, InputError, count, generator, one_of, positive
-from itofit.arff import stagnates
-from itofit.covariance import Structure
+from itofit.data.transitions import Transitions
 from itofit.experiments.compiled import Programs, compile_programs
 from itofit.experiments.networks import (
     SMALL,
@@ -32,8 +31,9 @@ from itofit.experiments.networks import (
     series_network,
     unit_bias,
 )
-from itofit.sde import LearnedSDE
-from itofit.transitions import Transitions
+from itofit.learning.paper.arff import stagnates
+from itofit.matrices.symmetric import Structure
+from itofit.model.sde import LearnedSDE
 
 
 @dataclass(frozen=True, kw_only=True)

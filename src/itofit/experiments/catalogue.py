@@ -14,13 +14,13 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit._progress import Progress
-from itofit.arff import ARFF
-from itofit.covariance import Factor, Structure, square_root
+from itofit.data.transitions import Transitions
 from itofit.experiments import epidemic, wave
 from itofit.experiments.expected import expected_loss_in_box, expected_loss_of
 from itofit.experiments.problems import EXPERIMENTS, Experiment
-from itofit.simulation import euler_maruyama
-from itofit.transitions import Transitions
+from itofit.learning.paper.arff import ARFF
+from itofit.matrices.symmetric import Factor, Structure, square_root
+from itofit.model.simulation import euler_maruyama
 
 N_STEPS = 100
 """Steps of the simulated paths of experiments 1 to 5."""

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from itofit.covariance import Structure
+from itofit.data.transitions import Transitions
 from itofit.experiments.networks import Array, Network, Scaling, outputs, row_losses
-from itofit.transitions import Transitions
+from itofit.matrices.symmetric import Structure
 
 BLOCK = 2048
 """Rows whose loss is evaluated at once."""

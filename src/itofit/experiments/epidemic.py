@@ -30,10 +30,10 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import RNG, Float, InputError, Int, columns, count, float_array, generator, one_of, positive
-from itofit.arff import ARFF
-from itofit.covariance import Structure
-from itofit.likelihood import gaussian_nll
-from itofit.transitions import Transitions
+from itofit.data.transitions import Transitions
+from itofit.learning.paper.arff import ARFF
+from itofit.matrices.symmetric import Structure
+from itofit.model.likelihood import gaussian_nll
 
 Observation = Literal["events", "fixed-lag"]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from itofit._checks import Float
-from itofit.transitions import Transitions
+from itofit.data.transitions import Transitions
 
 NODES_IN_ALL = 40_000
 """Points of the product rule."""

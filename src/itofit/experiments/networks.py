@@ -46,14 +46,15 @@ from itofit._checks import (
     positive,
 )
 from itofit._progress import Progress
-from itofit._trigonometry import cos_sin
-from itofit.covariance import Structure, entries
-from itofit.fourier import FourierSeries
-from itofit.likelihood import gaussian_nll
-from itofit.rows import column_range, scaled, slices
-from itofit.sde import LearnedSDE
-from itofit.simulation import Outside, euler_maruyama
-from itofit.transitions import Kind, Transitions
+from itofit.data.names import Kind
+from itofit.data.rows import column_range, scaled, slices
+from itofit.data.transitions import Transitions
+from itofit.matrices.symmetric import Structure, entries
+from itofit.model.likelihood import gaussian_nll
+from itofit.model.sde import LearnedSDE
+from itofit.model.simulation import Outside, euler_maruyama
+from itofit.waves.series import FourierSeries
+from itofit.waves.trigonometry import cos_sin
 
 Architecture = Literal["fourier", "relu"]
 Array: TypeAlias = Any

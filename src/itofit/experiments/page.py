@@ -14,7 +14,7 @@ from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import METHODS
 from itofit.experiments.results import Run
 from itofit.experiments.tables import Verdict, order_of_experiments, results_table, rows_of, verdict_table, verdicts
-from itofit.report.page import definitions, note, paragraph, section
+from itofit.looking.report.page import definitions, note, paragraph, section
 
 PAPER = (
     "O. Douglas, A. Kammonen, A. Pandey and R. Tempone, An Adaptive Random Fourier Features approach Applied to "

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from itofit._checks import RNG, Float, count, generator
-from itofit.arff import ARFF
-from itofit.covariance import Factor, Structure
-from itofit.likelihood import gaussian_nll
-from itofit.transitions import Transitions
+from itofit.data.transitions import Transitions
+from itofit.learning.paper.arff import ARFF
+from itofit.matrices.symmetric import Factor, Structure
+from itofit.model.likelihood import gaussian_nll
 
 Function = Callable[[Float], Float]
 

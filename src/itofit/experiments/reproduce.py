@@ -20,7 +20,7 @@ from itofit.experiments.tables import (
     verdict_table,
     verdicts,
 )
-from itofit.storage import write_whole
+from itofit.model.storage import write_whole
 
 SHOWN = ("algorithm-2", "adam", "default")
 """Methods whose functions and paths are drawn."""

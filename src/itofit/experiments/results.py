@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from itofit import storage
 from itofit._checks import Float, InputError, ModelFileError
 from itofit._version import __version__
+from itofit.model import storage
 
 FORMAT = 1
 """Version of the layout of a directory of results."""

@@ -25,7 +25,7 @@ from itofit._checks import Float
 from itofit.experiments.catalogue import CASES, Case, Functions
 from itofit.experiments.methods import METHODS, MOST_SECONDS, Outcome, Problem, versions
 from itofit.experiments.results import TRUTH, Results, Run
-from itofit.likelihood import gaussian_nll
+from itofit.model.likelihood import gaussian_nll
 
 HELD_OUT = 0.1
 MOST_POINTS = 1_000

@@ -39,10 +39,10 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import RNG, Float, InputError, columns, count, generator, positive
-from itofit.arff import ARFF
-from itofit.covariance import Structure
-from itofit.likelihood import gaussian_nll
-from itofit.transitions import Transitions
+from itofit.data.transitions import Transitions
+from itofit.learning.paper.arff import ARFF
+from itofit.matrices.symmetric import Structure
+from itofit.model.likelihood import gaussian_nll
 
 N_CELLS = 1000
 T_END = 2

@@ -14,8 +14,8 @@ import numpy as np
 from itofit._checks import Float
 from itofit.experiments.catalogue import Case
 from itofit.experiments.results import TRUTH, Run
-from itofit.plot import canvas
-from itofit.storage import write_whole
+from itofit.looking.plot import canvas
+from itofit.model.storage import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,1 @@
+"""What was observed: transitions in memory or in blocks, from arrays, tracks, tables and files."""

@@ -1,0 +1,203 @@
+"""Transitions that do not fit into memory, read block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NoReturn, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import RNG, Float, InputError, fraction, generator, one_of, positive
+from itofit.data import rows
+from itofit.data.names import Form, Kind, Names, default_names, names_of, plural, same_names, underdamped_names
+from itofit.data.rows import TRAIN, VALIDATION, Split, n_held_out
+from itofit.data.sources import BlockSource, Passes, Source, block_arguments
+from itofit.data.trajectories import Pieces
+from itofit.data.transitions import Transitions
+
+
+class NotInMemoryError(InputError, AttributeError):
+    """Something that only transitions in memory have."""
+
+
+class BlockedTransitions:
+    """Transitions that are read block by block, again for each pass; `Transitions.from_blocks` makes them.
+
+    Only their first block is read when they are made. Every pass checks that the source gives blocks of the same
+    lengths as before.
+    """
+
+    def __init__(
+        self, source: Source, form: Form, h: float | None, kind: Kind | None, names: Names | None = None
+    ) -> None:
+        self._form = one_of("form", form, get_args(Form))
+        if isinstance(source, Transitions):
+            source = [source]
+        self._source = BlockSource(source, blocks_are_arrays=form in ("trajectory", "trajectories"))
+        self._h = None if h is None else positive("h", h)
+        if kind is not None and form != "increments":
+            raise InputError(f"kind can be chosen for form='increments' alone; it follows from form={form!r}")
+        self._declared_kind = kind
+        self._names = names
+        self._passes = Passes()
+        first = next(self._converted(), None)
+        if first is None:
+            raise InputError("the source of blocks holds no transition")
+        self.n_inputs, self.n_outputs = first[1].n_inputs, first[1].n_outputs
+        self.kind: Kind = first[1].kind
+        self.input_names, self.output_names = first[1].input_names, first[1].output_names
+
+    def __len__(self) -> int:
+        """How many transitions there are; before the first whole pass, this makes one."""
+        if self._passes.lengths is None:
+            for _ in self._checked():
+                pass
+        assert self._passes.lengths is not None
+        return sum(self._passes.lengths)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        read = "not read yet"
+        if (lengths := self._passes.lengths) is not None:
+            read = f"{plural(sum(lengths), 'transition')} in {plural(len(lengths), 'block')}"
+        widths = f"{plural(self.n_inputs, 'input')}, {plural(self.n_outputs, 'output')}"
+        return f"BlockedTransitions({read}, {widths}, kind = {self.kind})"
+
+    def blocks(self) -> Iterator[Transitions]:
+        """All transitions in order, in blocks of a fixed size, whatever blocks the source gives.
+
+        Rows are copied as they come, because a source may use its arrays again.
+        """
+        waiting: list[Transitions] = []
+        n_waiting = 0
+        for block in self._checked():
+            start = 0
+            while start < len(block):
+                part = block[start : start + rows.PASS_ROWS - n_waiting]
+                start += len(part)
+                n_waiting += len(part)
+                if n_waiting < rows.PASS_ROWS:
+                    waiting.append(part.copy())
+                else:
+                    yield Transitions.concatenate([*waiting, part])
+                    waiting, n_waiting = [], 0
+        if waiting:
+            yield Transitions.concatenate(waiting)
+
+    if not TYPE_CHECKING:  # which would then take every name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say why there are no arrays of all transitions."""
+            if name in ARRAYS:
+                raise NotInMemoryError(
+                    f"transitions that are read block by block have no {name} of all of them at once: take those of "
+                    "each block, for block in data.blocks(), or of a part that fits into memory, "
+                    "next(data.blocks())"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def split(
+        self, held_out: float = 0.1, *, by: Literal["rows"] = "rows", rng: RNG = None
+    ) -> tuple[BlockedTransitions, BlockedTransitions]:
+        """Two parts at random, one to learn from and one held out, each read through the whole.
+
+        Parameters
+        ----------
+        held_out : float
+            Share of the transitions that is held out, between 0 and 1; at least one is on each side.
+        by : {"rows"}
+            Single transitions. Whole trajectories can be held out of `Transitions` in memory alone.
+        rng : int, Generator or None
+
+        Returns
+        -------
+        rest, held_out : BlockedTransitions
+        """
+        share = fraction("held_out", held_out)
+        if one_of("by", by, ("rows", "groups")) == "groups":
+            raise InputError(
+                "by='groups' needs transitions in memory, and these are read block by block: give the trajectories to "
+                "learn from and those to hold out as two sources, or split by='rows'"
+            )
+        random, _ = generator(rng)
+        n = len(self)
+        if n < 2:
+            raise InputError(f"cannot split {plural(n, 'row')}: at least two are needed")
+        split = Split(int(random.integers(2**63)), n, n, n_held_out(share, n))
+
+        def part(which: int) -> Iterator[Transitions]:
+            for i, block in enumerate(self.blocks()):
+                chosen = np.flatnonzero(split.parts(i) == which)
+                if len(chosen):
+                    yield block[chosen]
+
+        rest, out = (Transitions.from_blocks(partial(part, which)) for which in (TRAIN, VALIDATION))
+        return rest, out
+
+    def _checked(self) -> Iterator[Transitions]:
+        """The source's blocks, with an error if they differ in form, or from those of an earlier pass."""
+        return self._passes.checked(self._of_one_form())
+
+    def _of_one_form(self) -> Iterator[tuple[int, Transitions]]:
+        for i, block in self._converted():
+            if (block.n_inputs, block.n_outputs, block.kind) != (self.n_inputs, self.n_outputs, self.kind):
+                raise InputError(
+                    f"block {i} of the source has {plural(block.n_inputs, 'input')} and "
+                    f"{plural(block.n_outputs, 'output')}, kind {block.kind}; the first has {self.n_inputs} and "
+                    f"{self.n_outputs}, kind {self.kind}"
+                )
+            try:
+                same_names(block, self)
+            except InputError as error:
+                raise InputError(f"block {i} of the source: {error}") from None
+            yield i, block
+
+    def _converted(self) -> Iterator[tuple[int, Transitions]]:
+        """The source's blocks with their numbers, as Transitions; an error names the block that cannot be."""
+        pieces = Pieces(self._h)
+        with closing(self._source.blocks()) as blocks:
+            for i, block in enumerate(blocks):
+                try:
+                    if isinstance(block, Transitions):
+                        found, pieces = block, Pieces(self._h)
+                    elif self._form == "trajectory":
+                        found = self._moved(*pieces.moves(block), None)
+                    elif self._form == "trajectories":
+                        moved = Pieces(self._h).moves(block)
+                        found = self._moved(*moved, np.full(len(moved[2]), i))
+                    else:
+                        make, order = FORMS[self._form]
+                        arguments = block_arguments(block, order, self._h)
+                        found = make(**arguments, **({"kind": self._declared_kind} if make is Transitions else {}))
+                    if self._names is not None:
+                        found = self._named(found)
+                except InputError as error:
+                    raise InputError(f"block {i} of the source: {error}") from None
+                if len(found):
+                    yield i, found
+
+    def _moved(self, start: Float, increments: Float, h: Float, groups: npt.NDArray[np.generic] | None) -> Transitions:
+        d = start.shape[1]
+        return Transitions._trusted(start, increments, h, groups, "diffusion", *default_names(d, d, "diffusion"))
+
+    def _named(self, block: Transitions) -> Transitions:
+        """A block with the names that were given for all, unless it has its own."""
+        form = block.n_inputs, block.n_outputs, block.kind
+        if (block.input_names, block.output_names) != default_names(*form):
+            return block
+        names = underdamped_names(block.n_outputs, self._names) if block.kind == "underdamped" else self._names
+        arrays = block.inputs, block.increments, block.h, block.groups
+        return Transitions._trusted(*arrays, block.kind, *names_of(*form, names))
+
+
+ARRAYS = ("inputs", "increments", "h", "groups", "rates")
+FORMS: dict[str, tuple[Callable[..., Transitions], tuple[str, ...]]] = {
+    "pairs": (Transitions.from_pairs, ("x0", "x1", "h", "groups")),
+    "increments": (Transitions, ("inputs", "increments", "h", "groups")),
+    "underdamped": (Transitions.from_underdamped, ("x0", "v0", "x1", "v1", "h", "groups")),
+}

@@ -1,0 +1,321 @@
+"""Files of observations: CSV, Parquet and NPZ, read at once or, if they are large, in parts."""
+
+from __future__ import annotations
+
+import csv
+import os
+import zipfile
+import zlib
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import Float, InputError, count, positive
+from itofit.data.blocked import FORMS, BlockedTransitions
+from itofit.data.layout import Columns, Layout, MissingPackageError, Table, layout, listed
+from itofit.data.names import Form, shown_range
+from itofit.data.readers import ArrayParts, Csv, Npz, Parquet, Reader
+from itofit.data.rows import PASS_ROWS
+from itofit.data.trajectories import OpenTracks, moves_in, warn_of_left_out
+from itofit.data.transitions import Transitions, allowed_h, from_moves, from_table
+
+__all__ = ["CHUNK_ROWS", "LARGE_FILE", "read_transitions"]
+
+LARGE_FILE = 200_000_000
+"""Bytes of data above which a file is read in parts: on disk for CSV, five times that if it is compressed with gzip;
+uncompressed, as the file itself says, for Parquet and NPZ."""
+CHUNK_ROWS = PASS_ROWS
+"""Rows of a part, if nobody says."""
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".npz")
+TIMES, TRACKS = ("time", "Time", "TIME", "t"), ("track", "Track", "TRACK")
+"""Columns taken for times and tracks, if nobody says."""
+ANY = (0.0, np.inf)
+"""Time steps of any length."""
+
+
+def read_transitions(
+    path: str | os.PathLike[str],
+    *,
+    time: Hashable | None = None,
+    state: Columns | None = None,
+    track: Columns | None = None,
+    dt: float | None = None,
+    velocity: Columns | None = None,
+    unit: str | None = None,
+    min_h: float | None = None,
+    max_h: float | None = None,
+    chunk_rows: int | None = None,
+) -> Transitions | BlockedTransitions:
+    r"""Transitions from a file with a row for each observation, or from arrays in an NPZ file.
+
+    A file of up to 200 MB is read at once, as by `Transitions.from_dataframe`. A larger one (`LARGE_FILE`) is read in
+    parts, again in each pass of `fit`, with memory for one part and for the last row of every track: the result is
+    what `Transitions.from_blocks` gives. Tracks may go on from part to part, and rows of different tracks may
+    alternate, but within each track times must increase; an error says so if they do not.
+
+    Parameters
+    ----------
+    path : str or path
+        A file with a header line (.csv with commas, semicolons or tabs, .tsv; both also with .gz), .parquet, or .npz.
+        In an NPZ file arrays are columns, and those with two axes several of them. If it has arrays called x0 and x1,
+        or x0, v0, x1 and v1, or inputs and increments, and h, these are transitions themselves, with or without
+        groups, and nothing else needs to be said.
+    time : name, optional
+        Column of times: numbers, or dates as in 2024-01-31 12:00. Without `time` and `dt`, one called time or t.
+    state : name or list of names, optional
+        Columns of the variables that move. Default: all that hold numbers and are not mentioned otherwise.
+    track : name or list of names, optional
+        Columns that tell tracks from each other. Default: one called track, if there is one. In CSV files they are
+        read as text.
+    dt : float, optional
+        Time between a row and the next one of its track, instead of `time`.
+    velocity : name or list of names, optional
+        Columns of velocities, one for each of `state`, of an underdamped system.
+    unit : {"ns", "us", "ms", "s", "min", "h", "D", "W"}, optional
+        Unit of h, if times are dates.
+    min_h, max_h : float, optional
+        Moves that took less or more time, but for rounding (a millionth), are left out: those over long breaks, say.
+    chunk_rows : int, optional
+        Read in parts of so many rows, however large the file is.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from itofit.files import read_transitions
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = pathlib.Path(directory, "cells.csv")
+    ...     _ = path.write_text("track,time,x,y\na,0,1,2\na,0.5,3,2\nb,0,5,5\nb,0.5,,4\n")
+    ...     read_transitions(path)
+    Transitions(1 transition, 2 inputs, 2 outputs, h = 0.5, 1 group, kind = diffusion)
+    """
+    file = _existing(path)
+    if chunk_rows is not None:
+        count("chunk_rows", chunk_rows)
+    between = allowed_h(min_h, max_h)
+    reader = _reader(file)
+    with problems_of(file):
+        in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
+        n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
+        if isinstance(reader, Npz) and state is None and time is None and (form := reader.form()):
+            return _from_arrays(reader, form, dt, between, n_rows)
+        arranged = _arranged(reader, time, state, track, dt, velocity, unit)
+        if n_rows is None:
+            return from_table(arranged, next(reader.parts(arranged, None)), between)
+        return Transitions.from_blocks(FileParts(reader, arranged, between, n_rows))
+
+
+class FileParts:
+    """A file of observations as blocks of transitions, from the start each time it is called.
+
+    Parameters
+    ----------
+    reader : Reader
+    arranged : Layout
+        Which columns hold what.
+    between : tuple of two floats
+        The shortest and the longest time of a move.
+    n_rows : int
+        Rows of a part.
+    """
+
+    def __init__(self, reader: Reader, arranged: Layout, between: tuple[float, float], n_rows: int) -> None:
+        self.reader, self.arranged, self.between, self.n_rows = reader, arranged, between, n_rows
+        self.warned = False
+
+    def __call__(self) -> Iterator[Transitions]:
+        """One pass over the file."""
+        tracks, origin, n_untracked, n_moves = OpenTracks(), None, 0, 0
+        shortest, longest = np.inf, 0.0
+        with problems_of(self.reader.path):
+            for table in self.reader.parts(self.arranged, self.n_rows):
+                found, origin, n = self.arranged.observations(table, origin)
+                n_untracked += n
+                if not len(found.track):
+                    continue
+                moved = moves_in(tracks.joined(found), self.arranged.dt, sort=False)
+                if not len(moved.h):
+                    continue
+                shortest, longest = min(shortest, moved.h.min()), max(longest, moved.h.max())
+                kept = _kept(moved.h, self.between)
+                n_moves += int(kept.sum())
+                if kept.any():
+                    yield from_moves(self.arranged, moved if kept.all() else moved.taken(kept))
+            if longest and not n_moves:
+                raise InputError(_none_between(shortest, longest))
+        if not self.warned:
+            self.warned = True
+            warn_of_left_out(n_untracked, tracks.n_rows)
+
+
+def _kept(h: Float, between: tuple[float, float]) -> npt.NDArray[np.bool_]:
+    """Which moves took a time between two."""
+    return (h >= between[0]) & (h <= between[1])
+
+
+def _none_between(shortest: float, longest: float) -> str:
+    return f"no transition took a time between min_h and max_h: they took {shown_range(shortest, longest)}"
+
+
+def _from_arrays(
+    reader: Npz, form: Form, dt: float | None, between: tuple[float, float], n_rows: int | None
+) -> Transitions | BlockedTransitions:
+    """Transitions from arrays that hold them."""
+    names = FORMS[form][1]
+    shapes = reader.shapes()
+    if "h" not in shapes and dt is None:
+        raise InputError("there is no array h, the time each move took; give dt= if it is the same for all")
+    if "h" in shapes and dt is not None:
+        raise InputError("h was given twice, in the file and as dt=")
+    blocks = ArrayParts(reader, tuple(name for name in names if name in shapes), n_rows)
+    if n_rows is not None:
+        found = Transitions.from_blocks(blocks, form, h=dt)
+        return found if between == ANY else Transitions.from_blocks(Chosen(found, between))
+    make = FORMS[form][0]
+    whole = make(**next(blocks()), **({} if dt is None else {"h": positive("dt", dt)}))
+    kept = _kept(whole.h, between)
+    if not kept.any():
+        raise InputError(_none_between(whole.h.min(), whole.h.max()))
+    return whole if kept.all() else whole[kept]
+
+
+class Chosen:
+    """Blocks of transitions that took a time between two, from the start each time it is called."""
+
+    def __init__(self, data: BlockedTransitions, between: tuple[float, float]) -> None:
+        self.data, self.between = data, between
+
+    def __call__(self) -> Iterator[Transitions]:
+        """One pass over the data."""
+        shortest, longest, n_kept = np.inf, 0.0, 0
+        for block in self.data.blocks():
+            shortest, longest = min(shortest, block.h.min()), max(longest, block.h.max())
+            kept = _kept(block.h, self.between)
+            n_kept += int(kept.sum())
+            if kept.any():
+                yield block[kept]
+        if not n_kept:
+            raise InputError(_none_between(shortest, longest))
+
+
+def _arranged(
+    reader: Reader,
+    time: Hashable | None,
+    state: Columns | None,
+    track: Columns | None,
+    dt: float | None,
+    velocity: Columns | None,
+    unit: str | None,
+) -> Layout:
+    """Which columns hold what: as the user says, and where nothing was said as their names and first rows tell."""
+    head = reader.head()
+    if not head.n_rows:
+        raise InputError("holds names of columns and no rows")
+    if time is None and dt is None:
+        time = next((name for name in TIMES if name in head.columns), None)
+        if time is None:
+            what = "the columns are " + head.listed()
+            if isinstance(reader, Npz):
+                what = f"the arrays are {head.listed()}, and neither x0, x1 and h nor inputs, increments and h"
+            raise InputError(f"give time=, the column of times, or dt=, the time between rows; {what}")
+    if track is None:
+        track = next((name for name in TRACKS if name in head.columns), None)
+    if state is None:
+        used = {time, *TIMES}
+        for argument, names in (("track", track), ("velocity", velocity)):
+            used |= set() if names is None else set(listed(argument, names))
+        state = [name for name in head.columns if name not in used and _is_variable(head, name)]
+        if not state:
+            raise InputError(f"no column holds numbers that could be a state; the columns are {head.listed()}")
+    state, velocity = (
+        None if names is None else [column for name in listed(argument, names) for column in reader.columns_of(name)]
+        for argument, names in (("state", state), ("velocity", velocity))
+    )
+    arranged = layout(state, time, track, dt, velocity, unit)
+    for name, argument in arranged.columns.items():
+        _check_column(head, argument, name)
+    roles = [("state", arranged.state), ("velocity", arranged.velocity), ("track", arranged.track)]
+    roles += [] if arranged.time is None else [("time", (arranged.time,))]
+    for (one, names), (other, others) in combinations(roles, 2):
+        if both := [name for name in names if name in others]:
+            raise InputError(f"the column {both[0]!r} is named twice, as {one}= and as {other}=")
+    return arranged
+
+
+def _check_column(head: Table, argument: str, name: Hashable) -> None:
+    """Raise unless there is a column of this name; in a few columns, one that begins like it is likely meant."""
+    if name not in head.columns:
+        word = str(name).strip().lower()
+        similar = {str(column): str(column).strip().lower() for column in head.columns}
+        near = get_close_matches(word, similar.values(), n=1)
+        begins = [column for column, plain in similar.items() if plain and (plain[0] == word[:1])]
+        if not near and len(begins) == 1 and 1 in (len(begins[0].strip()), len(word)):  # tme for t, v for velocity
+            hint = f" (is it {begins[0]!r} that you mean?)"
+            raise InputError(f"{argument}: there is no column {name!r}{hint}; the columns are {head.listed()}")
+    head.check(argument, name)
+
+
+def _is_variable(head: Table, name: Hashable) -> bool:
+    """Whether a column holds numbers and is no index that pandas wrote."""
+    return not str(name).startswith(("Unnamed: ", "__index_level_")) and head.holds_numbers(name)
+
+
+@contextmanager
+def problems_of(file: Path) -> Iterator[None]:
+    """Errors that name the file, and not what failed inside of the packages that read it."""
+    try:
+        yield
+    except MissingPackageError:
+        raise
+    except InputError as error:
+        text = str(error)
+        raise InputError(text if text.startswith(f"{file}: ") else f"{file}: {text}") from None
+    except (ValueError, EOFError, OSError, csv.Error, zlib.error, zipfile.BadZipFile) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the operating system
+            raise
+        text = "holds nothing" if type(error).__name__ == "EmptyDataError" else f"cannot be read: {str(error).strip()}"
+        if isinstance(error, UnicodeDecodeError):
+            text = f"cannot be read: it is not text in UTF-8 ({error.reason}); save it as UTF-8"
+        raise InputError(f"{file}: {text}") from error
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
+    """A file that is there."""
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path must be the path of a file, got {type(path).__name__}")
+    file = Path(path)
+    if file.is_dir():
+        inside = sorted(entry.name for entry in file.iterdir() if entry.name.lower().endswith(SUFFIXES))[:3]
+        raise IsADirectoryError(f"{file} is a directory; give a file" + (f" in it, as {inside[0]}" if inside else ""))
+    if not file.exists():
+        entries = sorted(file.parent.iterdir()) if file.parent.is_dir() else []
+        files = [entry.name for entry in entries if entry.is_file()]
+        names = {_stem(name): name for name in files if name.lower().endswith(SUFFIXES)}
+        near = get_close_matches(_stem(file.name), names, n=1, cutoff=0.7)
+        hint = f" (is it {names[near[0]]} that you mean?)" if near else ""
+        raise FileNotFoundError(f"there is no file {file}{hint}")
+    return file
+
+
+def _stem(name: str) -> str:
+    """The name of a file without what tells its kind."""
+    return name.removesuffix(".gz").rpartition(".")[0] or name
+
+
+def _reader(file: Path) -> Reader:
+    """What reads a file, as its name tells."""
+    name = file.name.lower()
+    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
+        return Csv(file)
+    if name.endswith((".parquet", ".pq")):
+        return Parquet(file)
+    if name.endswith(".npz"):
+        return Npz(file)
+    raise InputError(
+        f"{file} is of a kind that cannot be read: expected {', '.join(SUFFIXES)}; read others into a DataFrame for "
+        "Transitions.from_dataframe"
+    )

@@ -1,0 +1,328 @@
+"""Tables with a column for each variable and a row for each time: their columns as arrays, and what these mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from importlib import import_module
+from sys import modules
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import Float, InputError, Int, one_of, positive
+from itofit.data.names import meant
+from itofit.data.trajectories import Observations
+
+Columns: TypeAlias = Hashable | Sequence[Hashable]
+
+
+class MissingPackageError(InputError, ImportError):
+    """A package that is needed for some data is not installed."""
+
+
+def optional(package: str, purpose: str) -> Any:  # noqa: ANN401
+    """A package that only some data need, imported when they do."""
+    try:
+        return import_module(package)
+    except ImportError:
+        text = f"{purpose} needs {package.partition('.')[0]}, which is not installed"
+        raise MissingPackageError(f'{text}: pip install "itofit[data]"') from None
+
+
+UNITS = {"ns": "ns", "us": "us", "ms": "ms", "s": "s", "min": "m", "h": "h", "D": "D", "W": "W"}
+"""Units of time by the names that pandas gives them, and what NumPy calls them."""
+EXACT = 2**53
+"""Doubles hold all whole numbers up to this one."""
+
+
+class Table:
+    """Columns by name as arrays, whatever the table is made of.
+
+    Parameters
+    ----------
+    frame : DataFrame, mapping of arrays, or anything with `columns` and `to_numpy`
+    place : callable, optional
+        What to call the row at a position, from 0, in messages. Default: its position, and its label if it has one.
+    """
+
+    def __init__(self, frame: Any, place: Callable[[int], str] | None = None) -> None:  # noqa: ANN401
+        if not isinstance(frame, Mapping) and not (hasattr(frame, "columns") and hasattr(frame, "to_numpy")):
+            raise InputError(
+                f"df must be a table with named columns such as a pandas DataFrame, got {type(frame).__name__}; arrays "
+                "go to Transitions.from_trajectories"
+            )
+        self.frame = frame
+        self.columns: list[Any] = list(frame if isinstance(frame, Mapping) else frame.columns)
+        self.place = place or self._row
+
+    def _row(self, position: int) -> str:
+        index = getattr(self.frame, "index", None)
+        return f"row {position}" + ("" if index is None or callable(index) else f" (index label {index[position]!r})")
+
+    def check(self, argument: str, name: Hashable) -> None:
+        """Raise unless there is one column of this name."""
+        n = self.columns.count(name)
+        if n > 1:
+            raise InputError(f"{argument}: there are {n} columns called {name!r}; rename them")
+        if n == 1:
+            return
+        hint = meant(name, self.columns)
+        if name in (getattr(getattr(self.frame, "index", None), "names", None) or []):
+            hint = " (it is the index: use df.reset_index())"
+        raise InputError(f"{argument}: there is no column {name!r}{hint}; the columns are {self.listed()}")
+
+    def listed(self) -> str:
+        """The columns, in words."""
+        return ", ".join(map(repr, self.columns[:20])) + (", ..." if len(self.columns) > 20 else "")
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return len(self.frame[self.columns[0]]) if self.columns else 0
+
+    def shown(self, name: Hashable, position: int) -> str:
+        """A value as people know it."""
+        column = self.frame[name]
+        return str(column.iloc[position] if hasattr(column, "iloc") else column[position])
+
+    def numbers(self, name: Hashable) -> Float:
+        """A column of numbers as an array of shape (n,), NaN where they are missing."""
+        values = _values(self.frame[name])
+        if values.dtype.kind in "fiub":
+            numbers = values.astype(np.float64, copy=False)
+        elif values.dtype.kind in "mMcV":
+            raise InputError(f"column {name!r} must hold real numbers, got {values.dtype}")
+        else:
+            numbers = self._parsed(name, values)
+        infinite = np.isinf(numbers)
+        if infinite.any():
+            first = int(np.argmax(infinite))
+            raise InputError(
+                f"column {name!r} must be finite or missing: {int(infinite.sum())} of {len(numbers)} values are not, "
+                f"the first in {self.place(first)}; set these values to NaN, which are gaps"
+            )
+        return numbers
+
+    def _parsed(self, name: Hashable, values: npt.NDArray[np.generic]) -> Float:
+        """Numbers in an array of any objects; the first that is none is an error."""
+        numbers = np.empty(len(values))
+        for i, value in enumerate(values.tolist()):
+            number = _number(value)
+            if number is None:
+                advice = "correct it, or leave it empty, which is a gap"
+                raise InputError(
+                    f"column {name!r} must hold numbers, got {value!r} in {self.place(i)}; "
+                    + ("write decimals with a point" if _has_comma(value) else advice)
+                )
+            numbers[i] = number
+        return numbers
+
+    def holds_numbers(self, name: Hashable) -> bool:
+        """Whether the first value of a column that is not missing is a number; True and False are none."""
+        values = _values(self.frame[name])
+        if values.dtype.kind in "fiu":
+            return not np.isnan(values.astype(np.float64)).all()
+        known = (value for value in values.tolist() if not _is_missing(value))
+        first = next(known, None)
+        if first is None or isinstance(first, bool):
+            return False
+        return _number(first) is not None or _has_comma(first)  # which will be an error that says so
+
+    def times(self, name: Hashable, unit: str | None, origin: Any = None) -> tuple[Float, Any]:  # noqa: ANN401
+        """A column of times as numbers of shape (n,), NaN where they are missing, and the time they count from.
+
+        Dates, and whole numbers of more digits than doubles hold, count from the first of them, or from a given origin;
+        other numbers stay as they are.
+        """
+        values = _values(self.frame[name], whole=True)
+        if values.dtype.kind in "OU":
+            values = self._dates(name, values, unit)
+        if values.dtype.kind == "f" and np.isnan(values).all():
+            return values.astype(np.float64), origin
+        dates = values.dtype.kind in "mM"
+        if dates and unit is None:
+            raise InputError(
+                f"column {name!r} holds dates or durations: give unit=, the unit of h and of all rates, one of "
+                + ", ".join(map(repr, UNITS))
+            )
+        if not dates and unit is not None:
+            raise InputError(f"unit={unit!r} is for dates, but column {name!r} holds numbers; leave it out")
+        if dates:
+            known = values[~np.isnat(values)]
+            origin = known[0] if origin is None and len(known) else origin
+            if origin is None:
+                return np.full(len(values), np.nan), None
+            return (values - origin) / np.array(1, dtype=f"timedelta64[{UNITS[str(unit)]}]"), origin
+        numbers = values if values.dtype.kind == "i" else self.numbers(name)
+        if origin is None:
+            origin = values[0] if values.dtype.kind == "i" and len(values) and abs(values[0]) > EXACT else 0
+        return (numbers - origin if origin else numbers).astype(np.float64), origin
+
+    def _dates(self, name: Hashable, values: npt.NDArray[Any], unit: str | None) -> npt.NDArray[Any]:
+        """Objects that are dates, or texts that stand for some, as dates; others as they are."""
+        first = next((value for value in values.tolist() if not _is_missing(value)), None)
+        if first is None or _number(first) is not None:
+            return self.numbers(name)
+        if unit is None:
+            raise InputError(
+                f"column {name!r} must hold numbers, got {first!r}: if these are dates, give unit=, the unit of h and "
+                f"of all rates, one of {', '.join(map(repr, UNITS))}"
+            )
+        pandas = optional("pandas", "reading dates")
+        missing = np.array([_is_missing(value) for value in values.tolist()])
+        format_ = {"format": "ISO8601"} if isinstance(first, str) else {}
+        found = pandas.to_datetime(pandas.Series(values, dtype=object), errors="coerce", utc=True, **format_)
+        bad = found.isna().to_numpy() & ~missing
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise InputError(
+                f"column {name!r} must hold dates as in '2024-01-31 12:00', got {values[i]!r} in {self.place(i)}; "
+                "convert others with pandas.to_datetime first"
+            )
+        return np.asarray(found.dt.tz_localize(None).to_numpy())
+
+    def labels(self, names: tuple[Hashable, ...]) -> tuple[Int, npt.NDArray[np.generic]]:
+        """Which of the labels each row has, (n,), −1 where it is missing, and these labels in order of appearance.
+
+        Labels are whole numbers or strings; those in several columns are joined to one string.
+        """
+        code, labels = _factorized(self.frame[names[0]])
+        for name in names[1:]:
+            other, others = _factorized(self.frame[name])
+            both = np.where((code < 0) | (other < 0), -1, code * len(others) + other)
+            code, pairs = _factorized(both, missing=-1)
+            firsts, seconds = np.divmod(pairs.astype(np.intp), max(len(others), 1))
+            labels = np.array([f"{a}, {b}" for a, b in zip(labels[firsts], others[seconds], strict=True)], dtype=str)
+        return code, labels
+
+
+def _values(column: Any, *, whole: bool = False) -> npt.NDArray[Any]:  # noqa: ANN401
+    """A column as a NumPy array: of floats if it holds numbers, on demand of int64 if they are whole and complete."""
+    kind = getattr(getattr(column, "dtype", None), "kind", "O")
+    if isinstance(column, np.ndarray) or not hasattr(column, "to_numpy"):
+        values = np.asarray(column)
+    elif kind in "iu" and whole and not column.isna().any():
+        values = column.to_numpy(dtype=np.int64)
+    elif kind in "fiub" and not isinstance(column.dtype, np.dtype):  # Float64 with <NA>, or of pyarrow
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        values = np.asarray(column.to_numpy())
+        if kind == "M" and values.dtype.kind == "O":  # with a time zone
+            values = column.to_numpy(dtype="datetime64[ns]")
+    if values.ndim != 1:
+        raise InputError(f"a column must have one value in each row, got shape {values.shape}")
+    return values.astype(np.int64) if whole and values.dtype.kind in "iu" else values
+
+
+def _is_missing(value: object) -> bool:
+    """None, NaN, <NA>, NaT or a text without characters."""
+    if isinstance(value, str):
+        return not value.strip()
+    if isinstance(value, float):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _number(value: Any) -> float | None:  # noqa: ANN401
+    """A number from a number or a text, NaN from what is missing, None from anything else."""
+    try:
+        return np.nan if _is_missing(value) else float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _has_comma(value: object) -> bool:
+    """Whether a text is a number but for its decimal comma."""
+    return isinstance(value, str) and value.count(",") == 1 and _number(value.replace(",", ".")) is not None
+
+
+def _factorized(column: Any, missing: object = None) -> tuple[Int, npt.NDArray[Any]]:  # noqa: ANN401
+    """For each row the number of its label, −1 where it is missing, and the labels in order of appearance."""
+    if (pandas := modules.get("pandas")) is not None:  # or else the column is not of pandas
+        code, found = pandas.factorize(column if hasattr(column, "dtype") else np.asarray(column))
+        unique = np.asarray(found)
+    else:
+        unique, first, inverse = np.unique(np.asarray(column), return_index=True, return_inverse=True)
+        rank = np.argsort(np.argsort(first))
+        code, unique = rank[inverse], unique[np.argsort(first)]
+    absent = np.array([label == missing or _is_missing(label) for label in unique.tolist()], dtype=bool)
+    if absent.any():
+        number = np.where(absent, -1, np.cumsum(~absent) - 1)
+        code, unique = np.where(code < 0, -1, number[code]), unique[~absent]
+    if unique.dtype.kind == "f" and (unique == np.round(unique)).all():
+        unique = unique.astype(np.int64)
+    return code.astype(np.intp), unique if unique.dtype.kind in "iu" else unique.astype(str)
+
+
+class Layout(NamedTuple):
+    """Which columns of a table hold what; `layout` checks them."""
+
+    state: tuple[Hashable, ...]
+    velocity: tuple[Hashable, ...]
+    time: Hashable | None
+    track: tuple[Hashable, ...]
+    dt: float | None
+    unit: str | None
+
+    @property
+    def columns(self) -> dict[Hashable, str]:
+        """All columns, and the argument that names each."""
+        named = dict.fromkeys(self.state, "state") | dict.fromkeys(self.velocity, "velocity")
+        return named | ({} if self.time is None else {self.time: "time"}) | dict.fromkeys(self.track, "track")
+
+    def observations(self, table: Table, origin: Any = None) -> tuple[Observations, Any, int]:  # noqa: ANN401
+        """Rows of a `Table`, the time that times count from, and the number of rows left out for want of a track."""
+        for name, argument in self.columns.items():
+            table.check(argument, name)
+        states = np.column_stack([table.numbers(name) for name in self.state + self.velocity])
+        clock = None
+        if self.time is not None:
+            clock, origin = table.times(self.time, self.unit, origin)
+        track, labels = table.labels(self.track) if self.track else (np.zeros(len(states), dtype=np.intp), None)
+        found = Observations(
+            states, clock, track, labels, np.arange(len(states)), table.place, lambda i: table.shown(self.time, i)
+        )
+        kept = track >= 0
+        return (found if kept.all() else found.taken(np.flatnonzero(kept))), origin, int((~kept).sum())
+
+
+def layout(
+    state: Columns,
+    time: Hashable | None = None,
+    track: Columns | None = None,
+    dt: float | None = None,
+    velocity: Columns | None = None,
+    unit: str | None = None,
+) -> Layout:
+    """The layout that a user's arguments mean."""
+    if (dt is None) == (time is None):
+        given = "neither was given" if dt is None else "not both"
+        raise InputError(f"give either time, the column of times, or dt, the time between rows: {given}")
+    if unit is not None:
+        one_of("unit", unit, tuple(UNITS))
+        if time is None:
+            raise InputError("unit is the unit of a column of dates, but no column of times was given")
+    found = Layout(
+        listed("state", state),
+        () if velocity is None else listed("velocity", velocity),
+        time,
+        () if track is None else listed("track", track),
+        None if dt is None else positive("dt", dt),
+        unit,
+    )
+    if velocity is not None and len(found.velocity) != len(found.state):
+        raise InputError(
+            f"velocity must name one column for each of state: expected {len(found.state)}, got {len(found.velocity)}"
+        )
+    return found
+
+
+def listed(argument: str, names: Columns) -> tuple[Hashable, ...]:
+    """Names of columns as a tuple; a tuple may also be one name, if it is given in a list."""
+    listed = (names,) if isinstance(names, str) or not isinstance(names, Sequence) else tuple(names)
+    if not listed:
+        raise InputError(f"{argument} must name at least one column, got {names!r}")
+    if len(set(listed)) < len(listed):
+        raise InputError(f"{argument} names a column twice: {names!r}")
+    return listed

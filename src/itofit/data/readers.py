@@ -1,0 +1,339 @@
+"""Readers of files: the columns of a CSV, Parquet or NPZ file, all rows at once or in parts."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import warnings
+import zipfile
+from collections.abc import Hashable, Iterator
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, NamedTuple, Protocol, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import InputError
+from itofit.data.layout import Layout, Table, optional
+from itofit.data.names import Form
+
+HEAD_ROWS = 10_000
+"""Rows that tell which columns hold numbers."""
+GZIP_RATIO = 5
+"""How much larger text is than a file compressed with gzip, about."""
+
+
+class Reader(Protocol):
+    """What can be asked of a file."""
+
+    path: Path
+
+    def size(self) -> int:
+        """Bytes of data, about."""
+        ...
+
+    def head(self) -> Table:
+        """All columns, the first rows."""
+        ...
+
+    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
+        """The columns that were asked for, in tables of so many rows, or in one."""
+        ...
+
+    def columns_of(self, name: Hashable) -> list[Hashable]:
+        """The columns that a name stands for."""
+        ...
+
+
+class Csv:
+    """A text file with a header line; read by pandas."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def size(self) -> int:
+        """Bytes of text, about."""
+        return self.path.stat().st_size * (GZIP_RATIO if self.path.name.lower().endswith(".gz") else 1)
+
+    def head(self) -> Table:
+        """All columns, the first rows."""
+        separator, names = self._header()
+        if repeated := sorted({name for name in names if names.count(name) > 1 and name}):
+            raise InputError(f"several columns are called {repeated[0]!r}; rename them")
+        if names and all(_is_number(name) for name in names):
+            raise InputError(
+                f"the first line must name the columns, got numbers ({separator.join(names[:3])}); add such a line"
+            )
+        longer = optional("pandas", "reading CSV files").errors.ParserWarning
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", longer)
+            try:
+                return Table(self._read(separator, names, nrows=HEAD_ROWS))
+            except longer:
+                shown = separator.join(names[:3])
+                raise InputError(f"lines have more values than the header has names ({shown})") from None
+
+    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
+        """The columns that were asked for; tracks as text, so that a part of them looks like all."""
+        separator, names = self._header()
+        chosen = {"usecols": list(arranged.columns), "dtype": dict.fromkeys(arranged.track, str)}
+        if n_rows is None:
+            yield self._table(self._read(separator, names, **chosen), 0)
+            return
+        start = 0
+        with self._read(separator, names, chunksize=n_rows, **chosen) as frames:
+            for frame in frames:
+                yield self._table(frame, start)
+                start += len(frame)
+
+    def columns_of(self, name: Hashable) -> list[Hashable]:
+        """One column has each name."""
+        return [name]
+
+    def _read(self, separator: str, names: list[str], **options: Any) -> Any:  # noqa: ANN401
+        pandas = optional("pandas", "reading CSV files")
+        return pandas.read_csv(
+            self.path,
+            sep=separator,
+            encoding="utf-8-sig",
+            names=[name or f"Unnamed: {i}" for i, name in enumerate(names)] or None,
+            header=0,
+            index_col=False,
+            skipinitialspace=True,
+            skip_blank_lines=len(names) > 1,  # in a single column they are gaps
+            low_memory=False,
+            **options,
+        )
+
+    def _table(self, frame: Any, start: int) -> Table:  # noqa: ANN401
+        return Table(frame, lambda i: f"line {self.line(start + i)}")
+
+    def _open(self) -> TextIO:
+        if self.path.name.lower().endswith(".gz"):
+            return gzip.open(self.path, "rt", encoding="utf-8-sig", newline="")
+        return self.path.open(encoding="utf-8-sig", newline="")
+
+    def _header(self) -> tuple[str, list[str]]:
+        """The separator and the names in the first line, without spaces around them."""
+        with self._open() as file:
+            line = next((line for line in file if line.strip()), "")
+            kind = self.path.name.lower()
+            separator = "\t" if kind.endswith((".tsv", ".tsv.gz")) else max(",;\t", key=line.count)
+            names = next(csv.reader(chain([line], file), delimiter=separator, skipinitialspace=True), [])
+        return separator, [name.strip() for name in names]
+
+    def line(self, row: int) -> int:
+        """The number of the line, from 1, that holds a row of data, from 0."""
+        separator, names = self._header()
+        with self._open() as file:
+            reader = csv.reader(file, delimiter=separator)
+            seen = -2
+            for fields in reader:
+                seen += bool("".join(fields).strip()) or len(fields) > 1 or (len(names) == 1 and seen > -2)
+                if seen == row:
+                    return reader.line_num
+        raise InputError("has changed while it was read")
+
+
+class Parquet:
+    """A Parquet file, read by pyarrow."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def size(self) -> int:
+        """Bytes of all columns, uncompressed."""
+        with self._file() as file:
+            metadata = file.metadata
+            return int(sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)))
+
+    def head(self) -> Table:
+        """All columns, the first rows."""
+        with self._file() as file:
+            rows = next(file.iter_batches(batch_size=HEAD_ROWS), None)
+            return Table((file.schema_arrow.empty_table() if rows is None else rows).to_pandas(ignore_metadata=True))
+
+    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
+        """The columns that were asked for."""
+        names = list(arranged.columns)
+        with self._file() as file:
+            if n_rows is None:
+                yield Table(file.read(columns=names).to_pandas(ignore_metadata=True), _numbered(0))
+                return
+            start = 0
+            for rows in file.iter_batches(batch_size=n_rows, columns=names):
+                yield Table(rows.to_pandas(ignore_metadata=True), _numbered(start))
+                start += rows.num_rows
+
+    def columns_of(self, name: Hashable) -> list[Hashable]:
+        """One column has each name."""
+        return [name]
+
+    def _file(self) -> Any:  # noqa: ANN401
+        optional("pandas", "reading Parquet files")
+        return optional("pyarrow.parquet", "reading Parquet files").ParquetFile(self.path)
+
+
+class Stored(NamedTuple):
+    """What the header of an array says."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    by_columns: bool  # Fortran order
+
+
+class Npz:
+    """A file of NumPy's arrays by name; those with two axes are several columns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def size(self) -> int:
+        """Bytes of all arrays, uncompressed."""
+        with zipfile.ZipFile(self.path) as file:
+            return sum(member.file_size for member in file.infolist())
+
+    def shapes(self) -> dict[str, Stored]:
+        """Headers of all arrays; an error if they are a model."""
+        found = {}
+        with zipfile.ZipFile(self.path) as file:
+            for member in file.namelist():
+                if member.endswith(".npy"):
+                    with file.open(member) as opened:
+                        found[member.removesuffix(".npy")] = _header_of(member, opened)
+        if "metadata" in found and found["metadata"].dtype.kind == "U":
+            self._check_no_model()
+        return found
+
+    def _check_no_model(self) -> None:
+        with np.load(self.path, allow_pickle=False) as file:
+            try:
+                metadata = json.loads(str(file["metadata"]))
+            except ValueError:
+                return
+        if isinstance(metadata, dict) and metadata.get("program") == "itofit":
+            raise InputError("this is a learned model, not data: itofit.load reads it")
+
+    def form(self) -> Form | None:
+        """The form of transitions that arrays of known names hold."""
+        names = set(self.shapes())
+        if {"x0", "v0", "x1", "v1"} <= names:
+            return "underdamped"
+        if {"x0", "x1"} <= names:
+            return "pairs"
+        return "increments" if {"inputs", "increments"} <= names else None
+
+    def head(self) -> Table:
+        """All columns, the first rows."""
+        found: dict[Hashable, npt.NDArray[Any]] = {}
+        with zipfile.ZipFile(self.path) as file:
+            for name, stored in self._tables().items():
+                with file.open(f"{name}.npy") as opened:
+                    _header_of(name, opened)
+                    found |= _split(name, stored, _taken(opened, stored, HEAD_ROWS))
+        return Table(found)
+
+    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
+        """The columns that were asked for."""
+        wanted, start = set(arranged.columns), 0
+        shapes = {name: stored for name, stored in self._tables().items() if wanted & set(_columns(name, stored))}
+        for arrays in self.arrays(tuple(shapes), n_rows):
+            columns: dict[Hashable, npt.NDArray[Any]] = {}
+            for name, array in arrays.items():
+                columns |= _split(name, shapes[name], array)
+            yield Table(columns, _numbered(start))
+            start += len(next(iter(columns.values())))
+
+    def columns_of(self, name: Hashable) -> list[Hashable]:
+        """The columns of an array."""
+        stored = self.shapes().get(str(name))
+        return [name] if stored is None else list(_columns(str(name), stored))
+
+    def _tables(self) -> dict[str, Stored]:
+        """Arrays that have rows and perhaps columns."""
+        return {name: stored for name, stored in self.shapes().items() if len(stored.shape) in (1, 2)}
+
+    def arrays(self, names: tuple[str, ...], n_rows: int | None) -> Iterator[dict[str, npt.NDArray[Any]]]:
+        """Arrays by name, in parts of so many rows or whole; those without axes are in each part."""
+        shapes = self.shapes()
+        lengths = {name: shapes[name].shape[0] for name in names if shapes[name].shape}
+        if len(set(lengths.values())) > 1:
+            found = ", ".join(f"{n} in {name}" for name, n in lengths.items())
+            raise InputError(f"arrays must have the same number of rows, one for each observation, got {found}")
+        if n_rows is None:
+            with np.load(self.path, allow_pickle=False) as file:
+                yield {name: file[name] for name in names}
+            return
+        with ExitStack() as stack:
+            file = stack.enter_context(zipfile.ZipFile(self.path))
+            opened = {name: stack.enter_context(file.open(f"{name}.npy")) for name in names}
+            for name in names:
+                _header_of(name, opened[name])
+                if shapes[name].by_columns and len(shapes[name].shape) > 1:
+                    raise InputError(f"{name} is stored by columns, which cannot be read in parts: save it in C order")
+            numbers = {name: _taken(opened[name], shapes[name], 1) for name in names if name not in lengths}
+            n = max(lengths.values(), default=0)
+            for start in range(0, n, n_rows):
+                yield numbers | {name: _taken(opened[name], shapes[name], min(n_rows, n - start)) for name in lengths}
+
+
+class ArrayParts:
+    """Arrays of an NPZ file in parts, from the start each time it is called."""
+
+    def __init__(self, reader: Npz, names: tuple[str, ...], n_rows: int | None) -> None:
+        self.reader, self.names, self.n_rows = reader, names, n_rows
+
+    def __call__(self) -> Iterator[dict[str, npt.NDArray[Any]]]:
+        """One pass over the file."""
+        return self.reader.arrays(self.names, self.n_rows)
+
+
+def _header_of(member: str, opened: IO[bytes]) -> Stored:
+    """Shape, type and order of an array, whose data are next in the file."""
+    version = np.lib.format.read_magic(opened)
+    if version > (2, 0):
+        raise InputError(f"{member} holds records, expected numbers")
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_columns, dtype = read(opened)
+    if dtype.hasobject:
+        raise InputError(f"{member} holds Python objects, which are not read; save numbers or strings")
+    return Stored(shape, dtype, by_columns)
+
+
+def _taken(opened: IO[bytes], stored: Stored, n_rows: int) -> npt.NDArray[Any]:
+    """The next rows of an array, at most so many; the number itself if it has no axes."""
+    whole = stored.by_columns or not stored.shape
+    shape = stored.shape if whole else (min(n_rows, stored.shape[0]), *stored.shape[1:])
+    n_bytes = int(np.prod(shape, dtype=np.int64)) * stored.dtype.itemsize
+    array = np.frombuffer(opened.read(n_bytes), dtype=stored.dtype)
+    return array.reshape(shape, order="F")[:n_rows] if stored.by_columns else array.reshape(shape)
+
+
+def _columns(name: str, stored: Stored) -> list[Hashable]:
+    """What the columns of an array are called."""
+    if len(stored.shape) < 2 or stored.shape[1] == 1:
+        return [name]
+    letter = "x" if name == "state" else name
+    return [f"{letter}{j}" for j in range(1, stored.shape[1] + 1)]
+
+
+def _split(name: str, stored: Stored, array: npt.NDArray[Any]) -> dict[Hashable, npt.NDArray[Any]]:
+    """The columns of an array by their names."""
+    table = array[:, None] if array.ndim == 1 else array
+    return {column: table[:, j] for j, column in enumerate(_columns(name, stored))}
+
+
+def _numbered(start: int) -> Any:  # noqa: ANN401
+    """What to call rows of a part that begins at this row."""
+    return lambda i: f"row {start + i}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,558 @@
+"""Transitions in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import (
+    RNG,
+    Float,
+    InputError,
+    columns,
+    columns_like,
+    float_array,
+    fraction,
+    generator,
+    one_of,
+    plain_array,
+    positive,
+    same_rows,
+)
+from itofit.data.layout import Columns, Layout, Table, layout
+from itofit.data.names import Form, Kind, Names, names_of, plural, same_names, shown_range, underdamped_names
+from itofit.data.rows import n_held_out, slices
+from itofit.data.sources import Source
+from itofit.data.trajectories import Moves, as_trajectories, moves, moves_in, steps_of, warn_of_left_out
+
+if TYPE_CHECKING:
+    from itofit.data.blocked import BlockedTransitions
+
+ROUNDING = 1e-6
+"""Share by which a time step may miss its limits: steps are differences of times, and these are rounded."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Transitions:
+    """Observed moves of a noisy system: where it was, how far it moved, and in what time.
+
+    Parameters
+    ----------
+    inputs : array of shape (n, m)
+        What drift and covariance depend on; (n,) is read as one column.
+    increments : array of shape (n, d)
+        What they move; (n,) is read as one column.
+    h : float or array of shape (n,)
+        The time each move took.
+    groups : array of shape (n,), optional
+        Which trajectory each transition came from: numbers or strings.
+    kind : {"diffusion", "underdamped", "general"}, optional
+        How the inputs follow from the moving state, which simulation needs to know: they are the state; they are the
+        new position and the old velocity; or something else, which cannot be simulated. Default: "diffusion" when
+        m = d, else "general".
+    input_names, output_names : sequence of str, optional
+        What the variables are called, m and d different names; one may come as a string. Default: "x" for one, "x1",
+        "x2", ... for several, and for underdamped systems the velocities "v" or "v1", "v2", ...; where the outputs are
+        among the inputs, they have their names.
+
+    Examples
+    --------
+    >>> import numpy as np, itofit
+    >>> x0 = np.linspace(-1.0, 1.0, 100)
+    >>> itofit.Transitions(x0, -0.1 * x0, h=0.1)
+    Transitions(100 transitions, 1 input, 1 output, h = 0.1, kind = diffusion)
+    >>> itofit.Transitions(x0, -0.1 * x0, h=0.1, input_names="height").output_names
+    ('height',)
+    """
+
+    inputs: Float
+    increments: Float
+    h: Float
+    groups: npt.NDArray[np.generic] | None
+    kind: Kind
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+
+    def __init__(
+        self,
+        inputs: npt.ArrayLike,
+        increments: npt.ArrayLike,
+        h: npt.ArrayLike,
+        groups: npt.ArrayLike | None = None,
+        kind: Kind | None = None,
+        input_names: Names | None = None,
+        output_names: Names | None = None,
+    ) -> None:
+        x, dx = columns("inputs", inputs), columns("increments", increments)
+        same_rows("increments", dx, "inputs", x)
+        if len(x) == 0:
+            raise InputError("there are no transitions: inputs has no rows")
+        m, d = x.shape[1], dx.shape[1]
+        if kind is None:
+            kind = "diffusion" if m == d else "general"
+        one_of("kind", kind, get_args(Kind))
+        if kind == "diffusion" and m != d:
+            raise InputError(f"kind='diffusion' needs as many inputs as increments, got {m} and {d}")
+        if kind == "underdamped" and m != 2 * d:
+            raise InputError(
+                "kind='underdamped' needs a position and a velocity for each increment: "
+                f"expected {2 * d} inputs, got {m}"
+            )
+        names = names_of(m, d, kind, input_names, output_names)
+        self._set(x, dx, _durations(h, len(x)), _labels(groups, x), kind, *names)
+
+    # Constructors
+
+    @classmethod
+    def from_pairs(
+        cls,
+        x0: npt.ArrayLike,
+        x1: npt.ArrayLike,
+        h: npt.ArrayLike,
+        groups: npt.ArrayLike | None = None,
+        names: Names | None = None,
+    ) -> Transitions:
+        """Scattered snapshots: the state x0 and, a time h later, x1.
+
+        Parameters
+        ----------
+        x0, x1 : arrays of shape (n, d)
+            Or (n,) for one variable.
+        h : float or array of shape (n,)
+        groups : array of shape (n,), optional
+        names : sequence of d str, optional
+            What the variables are called.
+
+        Examples
+        --------
+        >>> import numpy as np, itofit
+        >>> itofit.Transitions.from_pairs(np.zeros((50, 2)), np.ones((50, 2)), h=0.5).increments.shape
+        (50, 2)
+        """
+        start = columns("x0", x0)
+        end = columns_like("x1", x1, "x0", start)
+        return cls(start, end - start, h, groups, "diffusion", names)
+
+    @classmethod
+    def from_underdamped(
+        cls,
+        x0: npt.ArrayLike,
+        v0: npt.ArrayLike,
+        x1: npt.ArrayLike,
+        v1: npt.ArrayLike,
+        h: npt.ArrayLike,
+        groups: npt.ArrayLike | None = None,
+        names: Names | None = None,
+        velocity_names: Names | None = None,
+    ) -> Transitions:
+        """Positions and velocities of a second-order system, dx = v dt, dv = f(x, v) dt + σ(x, v) dW.
+
+        The noise drives the velocity alone. Inputs are (x1, v0), increments v1 − v0: one step of the symplectic
+        Euler-Maruyama scheme.
+
+        Parameters
+        ----------
+        x0, v0, x1, v1 : arrays of shape (n, d)
+            Or (n,) for one position.
+        h : float or array of shape (n,)
+        groups : array of shape (n,), optional
+        names, velocity_names : sequences of d str, optional
+            What the positions and the velocities are called. Default: that of position "x" is "v_x".
+
+        Examples
+        --------
+        >>> import itofit
+        >>> data = itofit.Transitions.from_underdamped([0.0], [1.0], [0.1], [0.9], 0.1, names="angle")
+        >>> data.input_names, data.output_names
+        (('angle', 'v_angle'), ('v_angle',))
+        """
+        start = columns("x0", x0)
+        velocity, end, new_velocity = (
+            columns_like(name, value, "x0", start) for name, value in (("v0", v0), ("x1", x1), ("v1", v1))
+        )
+        inputs = np.concatenate([end, velocity], axis=1)
+        both = underdamped_names(start.shape[1], names, velocity_names)
+        return cls(inputs, new_velocity - velocity, h, groups, "underdamped", both)
+
+    @classmethod
+    def from_trajectories(
+        cls,
+        paths: npt.ArrayLike | Sequence[npt.ArrayLike],
+        dt: float | None = None,
+        times: npt.ArrayLike | Sequence[npt.ArrayLike] | None = None,
+        min_h: float | None = None,
+        max_h: float | None = None,
+        names: Names | None = None,
+    ) -> Transitions:
+        """All moves between consecutive observations of one or several trajectories.
+
+        A row with NaN is a missing observation: no move starts there, ends there or passes over it. No move leads
+        from one trajectory to another. `groups` of the result counts the trajectories from 0.
+
+        Parameters
+        ----------
+        paths : array or list of arrays
+            One trajectory of shape (T, d) or (T,); several of the same length as (n, T, d); or a list of trajectories
+            of any lengths. One trajectory given as a list of rows needs np.array(...) around it.
+        dt : float, optional
+            Time between observations. Give either `dt` or `times`.
+        times : array of shape (T,) or list of arrays, optional
+            Times of the observations, increasing, any spacing; one array serves all trajectories of its length.
+        min_h, max_h : float, optional
+            Moves that took less or more time, but for rounding (a millionth), are left out.
+        names : sequence of d str, optional
+            What the variables are called.
+
+        Examples
+        --------
+        >>> import numpy as np, itofit
+        >>> path = np.array([0.0, 0.1, np.nan, 0.3, 0.2])
+        >>> itofit.Transitions.from_trajectories(path, dt=0.5).inputs.ravel()
+        array([0. , 0.3])
+        """
+        if (dt is None) == (times is None):
+            given = "neither was given" if dt is None else "not both"
+            raise InputError(f"give either dt, the time between observations, or times, one for each: {given}")
+        trajectories = as_trajectories(paths)
+        durations = steps_of(trajectories, dt, times)
+        shortest, longest = allowed_h(min_h, max_h)
+        parts = []
+        for label, (path, steps) in enumerate(zip(trajectories, durations, strict=True)):
+            inputs, increments, h = moves(path, steps, shortest, longest)
+            parts.append((inputs, increments, h, np.full(len(h), label)))
+        if not any(len(part[0]) for part in parts):
+            raise InputError(
+                "the trajectories hold no transition: each has fewer than two consecutive observations "
+                f"(lengths {', '.join(str(len(path)) for path in trajectories[:5])}"
+                f"{', ...' if len(trajectories) > 5 else ''})"
+                + ("" if min_h is None and max_h is None else ", or none between min_h and max_h")
+            )
+        inputs, increments, h, groups = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return cls(inputs, increments, h, groups, "diffusion", names)
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        df: Any,  # noqa: ANN401
+        *,
+        state: Columns,
+        time: Hashable | None = None,
+        track: Columns | None = None,
+        dt: float | None = None,
+        velocity: Columns | None = None,
+        unit: str | None = None,
+        min_h: float | None = None,
+        max_h: float | None = None,
+    ) -> Transitions:
+        """All moves between consecutive rows of the tracks in a table.
+
+        A row with a missing value is a gap: no move starts there, ends there or passes over it. Rows of a track may be
+        anywhere in the table; they are sorted by time if they are not, with a warning.
+
+        Parameters
+        ----------
+        df : pandas.DataFrame
+            Or anything with `columns` and `to_numpy`; one row for each observation.
+        state : name or list of names
+            Columns of the variables that move: numbers of any type. They give their names to the result.
+        time : name, optional
+            Column of times: numbers, dates or durations. Give either `time` or `dt`.
+        track : name or list of names, optional
+            Columns that tell tracks from each other: whole numbers, strings or others. They become `groups`, as
+            whole numbers or strings. Rows without a value are left out, with a warning.
+        dt : float, optional
+            Time between a row and the next one of its track.
+        velocity : name or list of names, optional
+            Columns of velocities, one for each of `state`: for underdamped systems, as in `from_underdamped`.
+        unit : {"ns", "us", "ms", "s", "min", "h", "D", "W"}, optional
+            Unit of h, if times are dates or durations.
+        min_h, max_h : float, optional
+            Moves that took less or more time, but for rounding (a millionth), are left out.
+
+        Examples
+        --------
+        >>> import itofit, pandas as pd
+        >>> df = pd.DataFrame({"cell": ["a", "a", "b", "b"], "t": [0.0, 0.5, 0.0, 1.0], "x": [1.0, 1.5, 4.0, 2.0]})
+        >>> data = itofit.Transitions.from_dataframe(df, time="t", state="x", track="cell")
+        >>> data.increments.ravel(), data.h, data.groups.tolist(), data.input_names
+        (array([ 0.5, -2. ]), array([0.5, 1. ]), ['a', 'b'], ('x',))
+        """
+        between = allowed_h(min_h, max_h)
+        return from_table(layout(state, time, track, dt, velocity, unit), Table(df), between)
+
+    @classmethod
+    def from_blocks(
+        cls,
+        source: Source,
+        form: Form = "pairs",
+        *,
+        h: float | None = None,
+        kind: Kind | None = None,
+        names: Names | None = None,
+    ) -> BlockedTransitions:
+        """Data larger than memory, read block by block as often as needed.
+
+        `fit` passes over such data five times, and eight times where it searches on a part of the rows (several inputs
+        and more than 16,000 rows); with ``refine=False`` four or six times. It takes memory for a block, not for the
+        data, and learns the same as from the same rows in memory, however they are cut into blocks.
+
+        Parameters
+        ----------
+        source : callable, sequence or other re-iterable
+            What gives the blocks: a function without arguments that starts a new iteration over them, a list of
+            them, or any object that can be iterated over again and again. Or whole arrays that are sliced, such as
+            memory-mapped ones or those of HDF5 files: for `form="trajectory"` the trajectory or a tuple of it and its
+            times, for pairs and the like a tuple of them.
+        form : {"pairs", "increments", "underdamped", "trajectory", "trajectories"}
+            What a block is. A tuple of arrays (x0, x1, h), (inputs, increments, h) or (x0, v0, x1, v1, h), without h if
+            it is given for all, with `groups` as a last element if known; or a dictionary or table of arrays with
+            these names. For "trajectory" and "trajectories" an array of consecutive observations (T, d) or a tuple of
+            them and their times: for the first each block goes on where the last one ended, for the second it is a
+            trajectory of its own. A block may also be a `Transitions`.
+        h : float, optional
+            The time each move took, if blocks do not say.
+        kind : {"diffusion", "underdamped", "general"}, optional
+            As in `Transitions`, for `form="increments"`.
+        names : sequence of str, optional
+            What the variables are called: those of the state, the positions for `form="underdamped"`, the inputs for
+            `form="increments"`. Blocks that are `Transitions` with names keep them.
+
+        Examples
+        --------
+        >>> import numpy as np, itofit
+        >>> path = np.cumsum(np.random.default_rng(0).normal(size=(1000, 2)), axis=0)
+        >>> def blocks():
+        ...     for start in range(0, 999, 100):          # read from files here
+        ...         rows = path[start : start + 101]
+        ...         yield rows[:-1], rows[1:]
+        >>> data = itofit.Transitions.from_blocks(blocks, h=0.1)
+        >>> len(data)
+        999
+        >>> len(itofit.Transitions.from_blocks(path, "trajectory", h=0.1))
+        999
+        >>> len(itofit.Transitions.from_blocks((path[:-1], path[1:]), h=0.1))
+        999
+        """
+        from itofit.data.blocked import BlockedTransitions  # noqa: PLC0415  (they are made of Transitions)
+
+        return BlockedTransitions(source, form, h, kind, names)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Transitions]) -> Transitions:
+        """Several sets of transitions as one; groups are kept if all of them have some.
+
+        Groups of different sets that have the same label count as one.
+        """
+        parts = list(parts)
+        if not parts or not all(isinstance(part, Transitions) for part in parts):
+            raise InputError("concatenate needs a list of Transitions, at least one")
+        forms = {(part.n_inputs, part.n_outputs, part.kind) for part in parts}
+        if len(forms) > 1:
+            raise InputError(f"all parts must have the same inputs, outputs and kind, got {sorted(forms)}")
+        for part in parts[1:]:
+            same_names(part, parts[0])
+        if len(parts) == 1:
+            return parts[0]
+        grouped = all(part.groups is not None for part in parts)
+        return cls._trusted(
+            np.concatenate([part.inputs for part in parts]),
+            np.concatenate([part.increments for part in parts]),
+            np.concatenate([part.h for part in parts]),
+            np.concatenate([part.groups for part in parts]) if grouped else None,
+            *parts[0]._form,
+        )
+
+    @classmethod
+    def _trusted(
+        cls,
+        inputs: Float,
+        increments: Float,
+        h: Float,
+        groups: npt.NDArray[np.generic] | None,
+        kind: Kind,
+        input_names: tuple[str, ...],
+        output_names: tuple[str, ...],
+    ) -> Transitions:
+        """Transitions from arrays and names that were checked before."""
+        self = object.__new__(cls)
+        self._set(inputs, increments, h, groups, kind, input_names, output_names)
+        return self
+
+    def _set(self, *values: object) -> None:
+        for name, value in zip(Transitions.__annotations__, values, strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def _form(self) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
+        return self.kind, self.input_names, self.output_names
+
+    # What they are
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def n_inputs(self) -> int:
+        """m, the number of variables that drift and covariance depend on."""
+        return self.inputs.shape[1]
+
+    @property
+    def n_outputs(self) -> int:
+        """d, the number of variables that move."""
+        return self.increments.shape[1]
+
+    @property
+    def rates(self) -> Float:
+        """Increments / h, the targets of the drift, shape (n, d)."""
+        return self.increments / self.h[:, None]
+
+    def __repr__(self) -> str:
+        h = f"h = {shown_range(self.h.min(), self.h.max())}"
+        parts = [
+            plural(len(self), "transition"),
+            plural(self.n_inputs, "input"),
+            plural(self.n_outputs, "output"),
+            h,
+        ]
+        if self.groups is not None:
+            parts.append(plural(len(np.unique(self.groups)), "group"))
+        return f"Transitions({', '.join(parts)}, kind = {self.kind})"
+
+    # Parts of them
+
+    def copy(self) -> Transitions:
+        """The same transitions in arrays of their own."""
+        groups = None if self.groups is None else self.groups.copy()
+        return self._trusted(self.inputs.copy(), self.increments.copy(), self.h.copy(), groups, *self._form)
+
+    def blocks(self) -> Iterator[Transitions]:
+        """All transitions in order, in blocks of a fixed size."""
+        for rows in slices(len(self)):
+            yield self[rows]
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Transitions:
+        """Some of the transitions: a slice, a mask or an array of indices."""
+        if isinstance(rows, list):
+            rows = np.asarray(rows)
+        if not isinstance(rows, slice) and (not isinstance(rows, np.ndarray) or rows.ndim != 1):
+            raise InputError(f"select transitions with a slice, a mask or an array of indices, got {rows!r}")
+        groups = None if self.groups is None else self.groups[rows]
+        chosen = self._trusted(self.inputs[rows], self.increments[rows], self.h[rows], groups, *self._form)
+        if not len(chosen):
+            raise InputError("there are no transitions left: none was selected")
+        return chosen
+
+    def split(
+        self, held_out: float = 0.1, *, by: Literal["rows", "groups"] = "rows", rng: RNG = None
+    ) -> tuple[Transitions, Transitions]:
+        """Two parts at random: one to learn from, one held out.
+
+        Parameters
+        ----------
+        held_out : float
+            Share of the rows (or of the groups) that is held out, between 0 and 1; at least one is on each side.
+        by : {"rows", "groups"}
+            Whether single transitions or whole trajectories are held out.
+        rng : int, Generator or None
+
+        Returns
+        -------
+        rest, held_out : Transitions
+
+        Examples
+        --------
+        >>> import numpy as np, itofit
+        >>> x = np.linspace(0, 1, 200)
+        >>> data = itofit.Transitions.from_pairs(x, x**2, 0.1)
+        >>> rest, validation = data.split(0.1, rng=0)
+        >>> len(rest), len(validation)
+        (180, 20)
+        """
+        share = fraction("held_out", held_out)
+        random, _ = generator(rng)
+        if one_of("by", by, ("rows", "groups")) == "groups":
+            if self.groups is None:
+                raise InputError("by='groups' needs transitions with groups; this data has none")
+            labels, unit = np.unique(self.groups, return_inverse=True)
+            n_units = len(labels)
+        else:
+            unit = np.arange(len(self))
+            n_units = len(self)
+        if n_units < 2:
+            raise InputError(f"cannot split {plural(n_units, by.removesuffix('s'))}: at least two are needed")
+        out = np.zeros(n_units, dtype=bool)
+        out[random.permutation(n_units)[: n_held_out(share, n_units)]] = True
+        return self[~out[unit]], self[out[unit]]
+
+
+def from_table(form: Layout, table: Table, between: tuple[float, float] = (0.0, np.inf)) -> Transitions:
+    """Transitions from a whole table of this layout, those that took a time between two."""
+    found, _, n_untracked = form.observations(table)
+    n_rows = np.bincount(found.track)
+    moved = moves_in(found, form.dt, sort=True)
+    if not len(moved.h):
+        raise InputError(
+            "there is no transition: no track has two consecutive rows that are complete "
+            f"({plural(len(found.track), 'row')} in {plural(len(n_rows), 'track')})"
+        )
+    kept = (moved.h >= between[0]) & (moved.h <= between[1])
+    if not kept.any():
+        raise InputError(
+            f"no transition took a time between min_h and max_h: they took {shown_range(moved.h.min(), moved.h.max())}"
+        )
+    warn_of_left_out(n_untracked, n_rows, stacklevel=4)
+    return from_moves(form, moved if kept.all() else moved.taken(kept))
+
+
+def from_moves(form: Layout, moved: Moves) -> Transitions:
+    """Transitions from the moves in a table of this layout."""
+    names = [str(name) for name in form.state]
+    if not form.velocity:
+        return Transitions.from_pairs(moved.start, moved.end, moved.h, moved.groups, names)
+    d = len(names)
+    (x0, v0), (x1, v1) = (np.split(rows, [d], axis=1) for rows in (moved.start, moved.end))
+    return Transitions.from_underdamped(
+        x0, v0, x1, v1, moved.h, moved.groups, names, [str(name) for name in form.velocity]
+    )
+
+
+def allowed_h(min_h: float | None, max_h: float | None) -> tuple[float, float]:
+    """The shortest and the longest time that a move may take, but for rounding."""
+    shortest = 0.0 if min_h is None else positive("min_h", min_h)
+    longest = np.inf if max_h is None else positive("max_h", max_h)
+    if shortest > longest:
+        raise InputError(f"min_h must be at most max_h, got {shortest:g} and {longest:g}")
+    return (1 - ROUNDING) * shortest, (1 + ROUNDING) * longest
+
+
+def _durations(h: npt.ArrayLike, n: int) -> Float:
+    """One h for each of n transitions; a single number serves all of them and takes no memory."""
+    durations = float_array("h", h)
+    if durations.ndim == 2 and durations.shape == (n, 1):
+        durations = durations[:, 0]
+    if durations.ndim > 1 or (durations.ndim == 1 and len(durations) != n):
+        raise InputError(f"h must be a number or have shape ({n},), got {durations.shape}")
+    if not (durations > 0).all():
+        raise InputError(
+            f"h must be > 0: {int((durations <= 0).sum())} of {durations.size} values are not, "
+            f"the smallest is {durations.min():g}"
+        )
+    return np.broadcast_to(durations, (n,))
+
+
+def _labels(groups: npt.ArrayLike | None, inputs: Float) -> npt.NDArray[np.generic] | None:
+    if groups is None:
+        return None
+    labels = plain_array("groups", groups)
+    if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels.ravel()):
+        labels = labels.astype(str)
+    if labels.ndim != 1 or labels.dtype.kind not in "iubUS":
+        raise InputError(
+            f"groups must be one whole number or string for each transition, got shape {labels.shape}, {labels.dtype}"
+        )
+    same_rows("groups", labels, "inputs", inputs)
+    return labels

@@ -1,0 +1,1 @@
+"""From transitions to a learned equation: one pipeline, two methods."""

@@ -1,0 +1,1 @@
+"""The default: frequencies by evidence, amplitudes by likelihood, nothing to tune."""

@@ -1,0 +1,66 @@
+"""A learned covariance Σ = L C Lᵀ with the features that C depends on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from itofit._checks import Float
+from itofit.learning.automatic.covariance import NO_FEATURES, CovarianceFit
+from itofit.learning.automatic.evidence import OFF, Basis
+from itofit.learning.paper.regression import Scaling
+from itofit.matrices.symmetric import entries, symmetric, to_matrices
+from itofit.waves.series import FourierSeries
+
+
+def features_at(basis: Basis | None, u: Float) -> Float:
+    """X at scaled points, shape (n, R); without a basis there are none."""
+    return np.empty((len(u), 0)) if basis is None else basis.at(u)
+
+
+class Sigma(NamedTuple):
+    """A learned covariance L C Lᵀ."""
+
+    basis: Basis | None  # None: it is constant
+    L: Float
+    fit: CovarianceFit
+    simplest: CovarianceFit | None = None  # with the same features and the first of the links
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is the same everywhere."""
+        return self.basis is None
+
+    def without_what_is_off(self) -> Sigma:
+        """The same without features if all are switched off."""
+        if self.basis is None or (self.fit.ridges < OFF).any():
+            return self
+        constant = self.fit._replace(B=self.fit.B[:1], ridges=self.fit.ridges[:, :0], systems=[])  # it is fitted again
+        return Sigma(None, self.L, constant)
+
+    def at(self, u: Float) -> Float:
+        """Σ at scaled points, shape (n, d, d)."""
+        return np.asarray(self.L @ self.fit.at(features_at(self.basis, u)) @ self.L.T)
+
+    def precision(self, X: Float) -> Float:
+        """Σ⁻¹ for features X (n, R); one for all if it is constant."""
+        C = self.fit.at(X[:1] if self.constant else X)
+        if self.fit.shape.separate:
+            unit, own = np.diagonal(self.L), np.diagonal(C, axis1=1, axis2=2)
+            return to_matrices(1 / (unit**2 * own), "diagonal", len(unit))
+        back = np.linalg.inv(self.L)
+        return symmetric(back.T @ np.linalg.inv(C) @ back)
+
+    def features(self, scaling: Scaling) -> Basis:
+        """Its basis; if it is constant, one with a frequency of zero and no features."""
+        return self.basis or NO_FEATURES._replace(omega=np.zeros((1, len(scaling.shift))), transform=np.zeros((2, 0)))
+
+    def series(self, scaling: Scaling) -> FourierSeries:
+        """H as Fourier series; for the identity link, the entries of Σ."""
+        fit = self.fit
+        basis, B = self.features(scaling), fit.B
+        if fit.link == "identity":
+            rows, cols = entries(fit.shape.structure, fit.shape.d)
+            B = (self.L @ to_matrices(B, fit.shape.structure, fit.shape.d) @ self.L.T)[:, rows, cols]
+        return basis.series(B[0], B[1:], scaling.shift, scaling.scale)

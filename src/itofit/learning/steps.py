@@ -1,0 +1,360 @@
+"""The drift and covariance whose finite steps have the moments that were learned.
+
+What transitions tell are the mean rate m and the covariance C of one step (`itofit.model.finite_step`). Given a drift
+and a covariance, the mean of a wave over the step that they make from x is a function of x again, so the mean of the
+steps of a drift (1, X) c is (1, X̄) c, with features X̄ that are the means of X. At the places of the data
+(1, X̄) ≈ (1, X) B for a matrix B, and the drift whose steps have the mean m = (1, X) c is (1, X) B⁻¹c; the posterior
+of its amplitudes is that of m, multiplied by B⁻¹ as well. The covariance moves by what its own steps lack of C, in its own features. Both are
+repeated with the new drift and covariance, as long as that brings their steps nearer to those that were learned; if
+data are less likely with the steps where that ends, nothing is corrected.
+
+Where B⁻¹ would amplify noise it is held back. The correction of an output has at each place a variance v, from the
+posterior of the amplitudes of m with its ridges, and over all data the mean square b² besides: the one for which the
+squares of corrections are most likely, if they are normal numbers of variance b² + v. Only the share b² / (b² + v), the
+trust, is corrected: all of it where the data determine the correction, nothing where it is noise.
+
+All this is about steps whose lengths were set beforehand. Where the path itself decides when it is seen, after every
+tenth event for example, Δx hardly changes with h at one place, although it should by f. Then C is left as it is: the
+mean is still that of steps of the mean length, by the identity of Wald, but the covariance is not.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from itofit._blocks import one_blas_thread
+from itofit._checks import Float
+from itofit.data.rows import scaled
+from itofit.data.transitions import Transitions
+from itofit.learning.automatic.covariance import NO_FEATURES
+from itofit.learning.automatic.drift import Drift, amplitude_ridges
+from itofit.learning.automatic.evidence import OFF, Basis, solve_penalised, with_intercept
+from itofit.learning.automatic.sigma import Sigma, features_at
+from itofit.learning.paper.regression import Scaling
+from itofit.learning.spread import posterior_squares
+from itofit.matrices.links import Spectrum, divided_difference
+from itofit.matrices.symmetric import entries, factors, symmetric
+from itofit.model.finite_step import START_WEIGHT, mean_signal, moments_of_step, trusted
+from itofit.model.likelihood import gaussian_nll
+from itofit.model.training import StepCorrection
+
+MOST_ROUNDS = 6
+SHARES = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (0.5, 0.0), (0.0, 0.5), (0.2, 0.2), (0.2, 0.0), (0.0, 0.2))
+"""Of the corrections of f and Σ that are tried, until some bring the steps nearer to those that were learned."""
+LEAST_GAIN = 0.1
+"""Of a round, relative to the divergence that is left: less is not worth another."""
+UNSEEN = 0.1
+"""Divergence in nats, of all transitions together, that they cannot show."""
+MOST_LOSS = 0.005
+"""Nats per transition and output that a correction may cost in likelihood; if it costs more, nothing is corrected."""
+HOPELESS = 1e6
+"""What a correction costs that leaves no finite likelihood."""
+LEAST_SLOPE = 1e-3
+"""Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
+LEAST_VARIATION = 0.01
+"""Standard deviation of h relative to its mean from which on it is asked who chose them."""
+MOST_NEIGHBOURS = 20
+"""Transitions that start nearby, of which the usual h is the mean."""
+SIGNIFICANT = 3.0
+"""Standard errors."""
+JITTER = 1e-9
+"""Ridge of projections, relative to the features' own sizes."""
+
+
+class Corrected(NamedTuple):
+    """Drift and covariance, and how far they were corrected."""
+
+    drift: Drift
+    sigma: Sigma
+    noise: Float  # (d, R + 1, R + 1): mean squares of the noise in the amplitudes of the drift
+    spread_ratio: Float  # (p,): by how much standard deviations of the entries of H are larger than for C
+    spread_added: Float  # (p,): and what the noise of the drift adds to them
+    record: StepCorrection
+
+
+def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> Corrected:
+    """Correct what was learned of one step.
+
+    Parameters
+    ----------
+    data : Transitions
+        Some of those it was learned from, whose steps are followed.
+    n_rows : int
+        How many it was learned from.
+    drift, basis : Drift, Basis
+        m and its features.
+    sigma : Sigma
+        C.
+    scaling : Scaling
+    """
+    places = _Places(data, drift, basis, sigma, scaling)
+    with one_blas_thread:
+        state = first = places.followed(drift, sigma, places.noise)
+        for places.rounds in range(1, MOST_ROUNDS + 1):
+            f, noise, places.trust, places.signal = places.corrected_drift(state)
+            moved = state.sigma if places.chosen else places.corrected_covariance(state)
+            better = places.nearer(state, f, moved, noise)
+            if better is None:
+                break
+            gained, state = state.loss - better.loss, better
+            if state.loss < UNSEEN / n_rows or gained < LEAST_GAIN * state.loss:
+                break
+        excess = places.excess(state)
+    withheld = not excess < MOST_LOSS * len(places.signal)
+    state = first if withheld else state
+    spread = places.spread_of_covariance(state, kept=withheld or places.chosen)
+    return Corrected(state.drift, state.sigma, state.noise, *spread, places.record(state, excess, withheld))
+
+
+def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: Float) -> bool:
+    """Whether paths chose the lengths of their steps: Δx does not grow by f as h does at one place.
+
+    Parameters
+    ----------
+    u, h, increments : arrays of shapes (n, m), (n,) and (n, d)
+        Transitions, their inputs scaled.
+    drift, sigma : arrays of shapes (n, d) and (n, d, d)
+        m and C there.
+    """
+    if not h.std() > LEAST_VARIATION * h.mean() or len(h) < MOST_NEIGHBOURS:
+        return False
+    from scipy.spatial import cKDTree  # noqa: PLC0415  # a quarter of the time to import itofit
+
+    near = cKDTree(u).query(u, k=MOST_NEIGHBOURS)[1]
+    usual = h[near[:, 1:]].mean(axis=1)  # not its own
+    longer = (h - usual) / usual
+    residual = increments - h[:, None] * drift
+    unit, white = np.moveaxis(np.linalg.solve(factors(sigma), np.stack([drift, residual], axis=2)), 2, 0)
+    size = (unit**2).sum(axis=1)
+    told = max(float((longer**2 * usual) @ size), 1e-300)
+    slope = longer @ (unit * white).sum(axis=1) / told
+    return bool(slope < -0.5 - SIGNIFICANT * np.sqrt(longer**2 @ (h * size)) / told)
+
+
+class _State(NamedTuple):
+    """A drift, a covariance, and the steps that they make from n places."""
+
+    drift: Drift
+    sigma: Sigma
+    noise: Float  # (d, R + 1, R + 1): of the drift's amplitudes
+    change: Float  # (n, R + 1): (1, X̄) − (1, X)
+    crosses: Float  # (d, n, R + 1): what each feature as a drift would add to ∫ E (x_t − μ) fᵀ / h, row by row
+    mean: Float  # (n, d): E Δx / h
+    covariance: Float  # (n, d, d): Cov Δx / h
+    loss: float  # how far their moments are from m and C, as a divergence in nats per transition
+
+
+class _Places:
+    """Transitions whose steps are followed, with the features of the drift where they start.
+
+    As in the fits that are corrected, they count for the drift by their lengths, and for the covariance alike.
+    """
+
+    def __init__(self, data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> None:
+        self.x, self.increments, self.h = data.inputs, data.increments, data.h
+        self.underdamped = data.kind == "underdamped"
+        self.weight = data.h / data.h.sum()
+        self.basis, self.scaling, self.learned = basis, scaling, drift
+        self.noise = posterior_squares(drift.systems, drift.unit)
+        self.ones = self.features(self.x)
+        self.gram = (self.ones.T * self.weight) @ self.ones
+        self.gram[np.diag_indices(len(self.gram))] *= 1 + JITTER
+        self.m, self.C = self.values(drift), self.covariance(sigma)
+        self.chosen = lengths_chosen(self.scaled(self.x), data.h, data.increments, self.m, self.C)
+        self.rounds, self.signal, self.trust = 0, np.zeros(len(drift.unit)), np.zeros(self.m.shape)
+        self.trust_of_C = np.zeros(len(self.h))
+
+    def mean(self, values: Float) -> Float:
+        """Weighted by the lengths of steps."""
+        return np.asarray(np.tensordot(self.weight, values, 1))
+
+    def scaled(self, x: Float) -> Float:
+        return scaled(x, self.scaling.shift, self.scaling.scale)
+
+    def features(self, x: Float) -> Float:
+        """One and X: shape (n, R + 1)."""
+        return with_intercept(self.basis.at(self.scaled(x)))
+
+    def values(self, drift: Drift) -> Float:
+        """Of a drift: shape (n, d)."""
+        return np.asarray(self.ones @ drift.amplitudes.T)
+
+    def covariance(self, sigma: Sigma) -> Float:
+        """Of Σ: shape (n, d, d)."""
+        return symmetric(sigma.at(self.scaled(self.x)))
+
+    def followed(self, drift: Drift, sigma: Sigma, noise: Float) -> _State:
+        """The steps that a drift and a covariance make."""
+        series = self.basis.series(drift.intercept, drift.c, self.scaling.shift, self.scaling.scale)
+        step = moments_of_step(
+            self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaled(x))), underdamped=self.underdamped
+        )
+        means = START_WEIGHT * (self.features(step.start) if self.underdamped else self.ones)
+        crosses = np.zeros((step.away.shape[2], *self.ones.shape))
+        share = (1 - START_WEIGHT) / len(step.places)
+        for away, place in zip(step.away, step.places, strict=True):
+            features = share * self.features(place)
+            means += features
+            crosses += away.T[:, :, None] * features
+        loss = self.divergence(step.mean, step.covariance)
+        return _State(drift, sigma, noise, means - self.ones, crosses, step.mean, step.covariance, loss)
+
+    def divergence(self, mean: Float, covariance: Float) -> float:
+        """Mean Kullback-Leibler divergence of steps with these moments from those with m and C; if C stays, with m."""
+        away = np.asarray(np.linalg.solve(factors(self.C), (mean - self.m)[:, :, None]), dtype=np.float64)
+        grown = np.zeros_like(self.C) if self.chosen else _in_units(covariance - self.C, self.C)
+        if self.h.std() > LEAST_VARIATION * self.h.mean():  # m and C are means over steps of all lengths at a place
+            away = self.smoothed(away, self.weight)
+            grown = self.smoothed(grown, np.full(len(self.h), 1 / len(self.h)))
+        ratio, axes = np.linalg.eigh(np.eye(grown.shape[1]) + grown)
+        ratio = np.maximum(ratio, 1e-12)
+        turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
+        return float(0.5 * (self.h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1).mean())
+
+    def excess(self, state: _State) -> float:
+        """Loss of the transitions with the moments of these steps, above that with m and C, in nats for each."""
+        learned, made = (self.m, self.C), (state.mean, state.covariance)
+        losses = (gaussian_nll(self.increments, self.h, *moments).mean() for moments in (made, learned))
+        return float(np.nan_to_num(np.subtract(*losses), nan=HOPELESS, posinf=HOPELESS))
+
+    def smoothed(self, values: Float, weight: Float) -> Float:
+        """Values (n, ...) as functions of the features."""
+        left, flat = (self.ones.T * weight) @ self.ones, values.reshape(len(values), -1)
+        left[np.diag_indices(len(left))] *= 1 + JITTER
+        smooth = self.ones @ np.linalg.solve(left, (self.ones.T * weight) @ flat)
+        return np.asarray(smooth, dtype=np.float64).reshape(values.shape)
+
+    def nearer(self, state: _State, drift: Drift, sigma: Sigma, noise: Float) -> _State | None:
+        """Steps of another drift and covariance, or of some on the way to them, that are nearer to m and C."""
+        for of_drift, of_sigma in SHARES:
+            f = state.drift._replace(
+                intercept=state.drift.intercept + of_drift * (drift.intercept - state.drift.intercept),
+                c=state.drift.c + of_drift * (drift.c - state.drift.c),
+                squares=drift.squares,
+            )
+            B = state.sigma.fit.B + of_sigma * (sigma.fit.B - state.sigma.fit.B)
+            trial = self.followed(f, sigma._replace(fit=sigma.fit._replace(B=B)), noise)
+            if trial.loss < state.loss:
+                return trial
+        return None
+
+    def corrected_drift(self, state: _State) -> tuple[Drift, Float, Float, Float]:
+        """The drift of which steps like these make the mean m, its noise, the trust (n, d) and b² (d,)."""
+        variances = _variances(state.change, state.noise)
+        signal = mean_signal((state.change @ state.drift.amplitudes.T) ** 2, variances, self.weight)
+        trust = trusted(signal, variances)
+        operators = np.repeat(np.eye(len(self.gram))[None], len(signal), axis=0)
+        in_use = amplitude_ridges(self.learned.ridges, self.basis).reshape(len(signal), -1) < OFF
+        for B, own, used in zip(operators, trust.T, map(np.flatnonzero, in_use), strict=True):
+            right = (self.ones[:, used].T * (self.weight * own)) @ state.change[:, used]
+            B[np.ix_(used, used)] += np.linalg.solve(self.gram[np.ix_(used, used)], right)
+        back = np.asarray(np.linalg.inv(operators), dtype=np.float64)
+        return self.learned.turned(back), back @ self.noise @ back.swapaxes(1, 2), trust, signal
+
+    def corrected_covariance(self, state: _State) -> Sigma:
+        """The covariance of which steps like these make C."""
+        grown = _in_units(state.covariance - self.covariance(state.sigma), self.C)
+        noise = self.noise_of_growth(state).sum(axis=(1, 2))
+        self.trust_of_C = trusted(mean_signal((grown**2).sum(axis=(1, 2)), noise, np.ones(len(noise))), noise)
+        return self.moved(state.sigma, _without(self.C, self.trust_of_C[:, None, None] * grown))
+
+    def noise_of_growth(self, state: _State) -> Float:
+        """Variances of what the noise of the drift makes of (∇f) Σ + Σ (∇f)ᵀ, in units of C: shape (n, d, d)."""
+        unit = np.sqrt(np.diagonal(self.C, axis1=1, axis2=2))
+        one_way = np.stack([_variances(cross, state.noise) for cross in state.crosses], axis=1)
+        both = one_way + one_way.swapaxes(1, 2)
+        own = np.arange(unit.shape[1])
+        both[:, own, own] *= 2  # an entry of the diagonal is twice the same
+        return np.asarray(both / (unit[:, :, None] * unit[:, None, :]) ** 2)
+
+    def spread_of_covariance(self, state: _State, *, kept: bool) -> tuple[Float, Float]:
+        """The factor by which standard deviations of the entries of H grow, and what to add to them: shapes (p,)."""
+        fit = state.sigma.fit
+        rows, cols = entries(fit.shape.structure, fit.shape.d)
+        if kept:  # C itself
+            return np.ones(len(rows)), np.zeros(len(rows))
+        sigma = self.covariance(state.sigma)
+        grown = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2) / np.diagonal(self.C, axis1=1, axis2=2)).mean(axis=0)
+        added = np.sqrt(self.noise_of_growth(state).mean(axis=0))[rows, cols]
+        ratio = grown[rows] * grown[cols]
+        if fit.link == "log":
+            return np.ones(len(rows)), added
+        size = np.sqrt(np.diagonal(fit.at(features_at(state.sigma.basis, self.scaled(self.x))), axis1=1, axis2=2))
+        typical = (size[:, rows] * size[:, cols]).mean(axis=0)  # of the entries of C in units of its mean
+        return (ratio, added * typical) if fit.link == "identity" else (np.sqrt(ratio), 0.5 * added * np.sqrt(typical))
+
+    def record(self, state: _State, excess: float, withheld: bool) -> StepCorrection:
+        """How far it was corrected."""
+        difference = self.mean((self.values(state.drift) - self.m) ** 2) / np.maximum(self.mean(self.m**2), 1e-300)
+        change_of_C = _in_units(self.C - self.covariance(state.sigma), self.C)
+        keep = 0.0 if withheld else 1.0
+        return StepCorrection(
+            h=float(self.mean(self.h)),
+            signal=keep * self.signal,
+            drift_change=float(np.sqrt(difference.mean())),
+            covariance_change=float(np.sqrt((change_of_C**2).sum(axis=(1, 2)).mean())),
+            drift_trust=keep * float(self.mean(self.trust).mean()),
+            covariance_trust=keep * float(self.trust_of_C.mean()),
+            distrusted=float(self.mean((keep * self.trust.min(axis=1) < 0.5).astype(float))),
+            excess=excess,
+            rounds=self.rounds,
+            lengths_chosen=self.chosen,
+            withheld=bool(withheld),
+        )
+
+    def moved(self, sigma: Sigma, wanted: Float) -> Sigma:
+        """A covariance moved towards another one at the places, in its own features and to first order."""
+        fit = sigma.fit
+        rows, cols = entries(fit.shape.structure, fit.shape.d)
+        X = with_intercept(features_at(sigma.basis, self.scaled(self.x)))
+        H, back = X @ fit.B, np.linalg.inv(sigma.L)
+        parts = fit.model.parts(H, np.zeros_like(H))
+        difference = symmetric(back @ wanted @ back.T) - fit.at(X[:, 1:])
+        change = _change_through_link(parts.spectrum, difference[:, rows, cols], sigma)
+        _, weight = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), np.ones(len(H)))
+        B = fit.B.copy()
+        for j, own in enumerate(weight.T):
+            A = (X.T * own) @ X
+            off = amplitude_ridges(fit.ridges[j : j + 1], sigma.basis or NO_FEATURES) >= OFF
+            ridges = np.where(off, OFF * np.diagonal(A).max(), JITTER * np.diagonal(A))
+            B[:, j] += solve_penalised(A, X.T @ (own * change[:, j]), ridges)[0]
+        return sigma._replace(fit=fit._replace(B=B))
+
+
+def _in_units(matrices: Float, sigma: Float) -> Float:
+    """L⁻¹ M L⁻ᵀ with L Lᵀ = Σ: shape (n, d, d)."""
+    back = np.linalg.inv(factors(sigma))
+    return symmetric(back @ matrices @ back.swapaxes(1, 2))
+
+
+def _variances(features: Float, squares: Float) -> Float:
+    """Of functions of features (n, R + 1), for amplitudes with mean squares (d, R + 1, R + 1): shape (n, d)."""
+    return np.stack([((features @ own) * features).sum(axis=1) for own in squares], axis=1)
+
+
+def _without(C: Float, part: Float) -> Float:
+    """C less a part of it, in its own units, that leaves something of it: shape (n, d, d).
+
+    Each eigenvalue e of the part leaves 1 − e, and for e > ½, ¼/e.
+    """
+    values, vectors = np.linalg.eigh(part)
+    left = np.where(values <= 0.5, 1 - values, 0.25 / np.maximum(values, 0.5))
+    axes = factors(C) @ vectors
+    return symmetric((axes * left[:, None, :]) @ axes.swapaxes(1, 2))
+
+
+def _change_through_link(spectrum: Spectrum, change: Float, sigma: Sigma) -> Float:
+    """The change of H, to first order, that changes C by given entries, both of shape (n, p)."""
+    link, shape = sigma.fit.link, sigma.fit.shape
+    slopes = divided_difference(spectrum.eta, link)
+    turned = spectrum.turned(change, shape)
+    if spectrum.Q is None:
+        slopes = np.diagonal(slopes, axis1=1, axis2=2)
+    least = LEAST_SLOPE * np.abs(slopes).max(axis=tuple(range(1, slopes.ndim)), keepdims=True)
+    dH = turned * slopes / np.maximum(slopes**2, least**2)
+    if spectrum.Q is None:
+        return np.asarray(dH)
+    rows, cols = entries(shape.structure, shape.d)
+    return np.asarray((spectrum.Q @ dH @ spectrum.Q.swapaxes(1, 2))[:, rows, cols])

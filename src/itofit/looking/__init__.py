@@ -1,0 +1,1 @@
+"""What was learned, looked at: checks, plots and reports."""

@@ -1,0 +1,125 @@
+"""How far a learned SDE can be trusted on data: `check` asks, a `Diagnosis` answers.
+
+========  ==============  =====================================================================
+symbol    shape           meaning
+========  ==============  =====================================================================
+x         (n, m)          inputs of the transitions
+Δx, h     (n, d), (n,)    their increments and durations
+f, Σ, σ                   learned drift, covariance and its Cholesky factor, σσᵀ = Σ
+z         (n, d)          standardised residuals σ⁻¹ (Δx − h f) / √h
+g         (n, d)          the drift in the same unit, σ⁻¹ f √h
+========  ==============  =====================================================================
+"""
+
+from __future__ import annotations
+
+from itofit._blocks import one_blas_thread
+from itofit._checks import RNG, InputError, fraction, generator
+from itofit.data.blocked import BlockedTransitions
+from itofit.data.names import check_variables, plural
+from itofit.data.transitions import Transitions
+from itofit.looking.check.findings import Diagnosis, Finding, Verdict
+from itofit.looking.check.memory import markov, whiteness
+from itofit.looking.check.model import discretisation, extrapolation, gain, positive_definiteness, units
+from itofit.looking.check.residuals import distribution, over_inputs
+from itofit.looking.check.sample import take_sample
+from itofit.model.sde import LearnedSDE
+
+__all__ = ["Diagnosis", "Finding", "Verdict", "check"]
+
+LEAST_ROWS = 20
+
+
+def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG = 0, level: float = 0.01) -> Diagnosis:
+    """How far a learned SDE can be trusted on data: held-out ones, or those it was learned from.
+
+    Every finding is a verdict with numbers, words and advice:
+
+    - ``residuals``: are they standard normals? Mean, variance, skewness, kurtosis and tails of each output.
+    - ``place``: do their mean and variance depend on the inputs? Then drift or noise are wrong somewhere.
+    - ``whiteness``: are they independent in time? Negative correlation is the sign of measurement noise, positive of
+      memory. Needs transitions of which one starts where the other ended.
+    - ``markov``: does the past help to predict the next step, given the state? Needs the same.
+    - ``discretisation``: how far do drift and noise change within a step?
+    - ``extrapolation``: how much of the data is outside the range of the training data or alone, and how much of that
+      range has data near?
+    - ``positive_definiteness``: how often did Σ need its limits?
+    - ``gain``: is the model better than constant drift and noise? Data that it was learned from flatter it, and are
+      found by their number and range: then its gain must be clearly more than that.
+    - ``units``, only if so: the steps are ten times as long as those learned from, or more, or as much shorter.
+
+    A deviation counts only if it is significant *and* large enough to matter, since with many rows any tiny one is
+    significant: 0.05 in the mean (in standard deviations of a step) or a fifth of the drift, 0.1 in the variance, 0.2
+    in the skewness, 0.5 in the kurtosis, ten times the Gaussian tail, 0.2 in the variance of a region, 0.05 in a
+    correlation. Three times as much is "bad", less is "caution".
+
+    Parameters
+    ----------
+    sde : LearnedSDE
+    data : Transitions
+        At least 20, with the inputs and outputs of the model, in their order. Of more than 200,000, stretches of 100
+        consecutive ones are judged, 200,000 rows altogether, spread evenly over the data from random starts.
+    rng : int, Generator or None
+        Draws those stretches, points of the box, and folds.
+    level : float
+        Probability that a finding is not "good" by chance although the model is right, for each of those that rest on
+        tests: residuals, place, whiteness, markov. Tests within a finding share it.
+
+    Returns
+    -------
+    Diagnosis
+
+    Examples
+    --------
+    >>> import numpy as np, itofit
+    >>> from itofit.diagnostics import check
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.zeros((100, 51))
+    >>> for i in range(50):
+    ...     x[:, i + 1] = x[:, i] - 0.05 * x[:, i] + 0.2 * rng.normal(size=100)
+    >>> data = itofit.Transitions.from_trajectories(x[:, :, None], dt=0.05)
+    >>> rest, held_out = data.split(0.3, by="groups", rng=0)
+    >>> diagnosis = check(itofit.fit(rest, rng=0), held_out)
+    >>> diagnosis.worst
+    'good'
+    >>> print(diagnosis["whiteness"].text)
+    Residuals of one step say nothing of those of the next, as far as the data can tell.
+    """
+    if not isinstance(sde, LearnedSDE):
+        raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, got {type(sde).__name__}")
+    if not isinstance(data, Transitions | BlockedTransitions):
+        raise InputError(f"data must be Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
+    level = fraction("level", level)
+    random, _ = generator(rng)
+    if (data.n_inputs, data.n_outputs, data.kind) != (sde.n_inputs, sde.n_outputs, sde.kind):
+        raise InputError(
+            f"the model has {plural(sde.n_inputs, 'input')} and {plural(sde.n_outputs, 'output')}, kind {sde.kind!r}, "
+            f"the data {data.n_inputs} and {data.n_outputs}, kind {data.kind!r}"
+        )
+    check_variables(sde, data)
+    least = max(LEAST_ROWS, 5 * data.n_outputs)
+    if len(data) < least:
+        raise InputError(f"a check needs at least {least} transitions, got {len(data)}; give more data")
+    with one_blas_thread:  # for the same result on any number of them
+        sample = take_sample(sde, data, random)
+        other_unit = units(sde, sample)
+        findings = (
+            *([] if other_unit is None else [other_unit]),
+            distribution(sample, level),
+            over_inputs(sample, level),
+            whiteness(sample, level),
+            markov(sample, level),
+            discretisation(sde, sample, random),
+            extrapolation(sde, sample, random),
+            positive_definiteness(sde, sample, random),
+            gain(sde, sample, random),
+        )
+    return Diagnosis(
+        findings=findings,
+        residuals=sample.z,
+        inputs=sample.data.inputs,
+        n_transitions=sample.n_all,
+        level=level,
+        input_names=sample.inputs,
+        output_names=sample.outputs,
+    )

@@ -1,0 +1,278 @@
+"""Whether residuals are standard normals, and everywhere."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import bdtrc, chdtrc
+
+from itofit._checks import Float, Int
+from itofit.looking.check.findings import (
+    Deviation,
+    Finding,
+    clearest,
+    compared,
+    counting,
+    drift_share,
+    family_p,
+    fixed,
+    in_noise_or_drift,
+    percent,
+    root_above_noise,
+    sentences,
+    shown_with_p,
+    two_sided,
+    verdict_of,
+    why_good,
+)
+from itofit.looking.check.sample import Sample
+
+TAIL = 4.0
+TAIL_SHARE = two_sided(TAIL)  # 6.3e-5
+MATTERS = {
+    "variance": 0.1,
+    "skewness": 0.2,
+    "kurtosis": 0.5,
+    "tail": 10.0,
+    "place variance": 0.2,
+    "place mean": 0.1,
+    "drift scale": 0.2,
+}
+"""Deviations that matter; of the tail, as a multiple of what a Gaussian has."""
+BIN_ROWS, MOST_BINS, MOST_CELLS = 50, 10, 32
+
+
+def distribution(sample: Sample, level: float) -> Finding:
+    """Mean zero, variance one, normal: for each output."""
+    deviations: list[Deviation] = []
+    values: dict[str, float] = {}
+    for j, (z, drift) in enumerate(zip(sample.z.T, sample.drift_size, strict=True)):
+        numbers = _numbers(z, float(drift))
+        deviations += _moments(numbers, len(z), float(drift), sample.outputs[j])
+        values |= {f"{name}_{j}": value for name, value in numbers.items()}
+    d = sample.z.shape[1]
+    verdict = verdict_of(deviations, level)
+    mean, variance, kurtosis = (_extreme(values, name, d) for name in ("mean", "variance", "kurtosis"))
+    worst = counting(deviations, level)
+    if worst:
+        text = "If the model were right, residuals would be standard normals. " + sentences(worst)
+    else:
+        text = "Residuals are standard normals as far as the data can tell, or deviate by too little to matter."
+    return Finding(
+        name="residuals",
+        title="residuals",
+        values={"p": family_p(deviations), "n": float(len(sample.z))} | values,
+        numbers=f"mean {fixed(mean, 3, '+')}, variance {fixed(variance)}, kurt. {fixed(kurtosis, 2, '+')}",
+        verdict=verdict,
+        text=text,
+        advice=" ".join(dict.fromkeys(_ADVICE[deviation.name] for deviation in worst)),
+    )
+
+
+_ADVICE = {
+    "mean": "The drift is off on these data: learn from more data, or from data of the same kind as these.",
+    "variance": "The noise is over- or underestimated: learn from more data, or from data of the same kind as these.",
+    "skewness": "Skewed steps come from noise that changes within a step, or from jumps: observe at shorter steps, or "
+    "transform the variable (such as to its logarithm) so that its noise is even.",
+    "kurtosis": "Look at the largest steps first. If they are real (jumps, bursts, switching), a diffusion is not the "
+    "right model: it has the mean and covariance of a step, but not its rare events. If they are errors (of tracking, "
+    "of measurement), remove them and learn again.",
+    "light tails": "Steps are bounded, discrete or a mixture: check the resolution of the data, or observe at longer "
+    "steps.",
+    "place mean": "The drift misses something: give more data where it is wrong, or look for another variable that it "
+    "depends on.",
+    "drift scale": "The drift is too weak or too strong as a whole: learn from more data, over a longer time.",
+    "place variance": "The noise is wrong somewhere: give more data there, or look for another variable it depends on.",
+}
+_ADVICE["tail"] = _ADVICE["kurtosis"]
+
+
+def _numbers(z: Float, drift: float) -> dict[str, float]:
+    """Moments of the residuals of one output, their standard errors, and p-values of what they should be.
+
+    The standard error of the variance comes from the fourth moment, so that heavy tails alone do not reject it. Those
+    of skewness and kurtosis are a Gaussian's, the p-values are D'Agostino's and Anscombe's, good from 20 rows on.
+    """
+    from scipy.stats import kurtosistest, skewtest  # noqa: PLC0415  (it takes most of a second to import)
+
+    n, mean = len(z), float(z.mean())
+    second, third, fourth = (float(np.mean((z - mean) ** k)) for k in (2, 3, 4))
+    varies = second > 1e-12 * mean**2 + 1e-200  # or else there is no shape to speak of
+    mean_error = float(np.sqrt(max(second, 1e-300) / n))
+    variance_error = float(np.sqrt(max(fourth / n - second**2 / n, 1e-300)))
+    n_tail = int((np.abs(z) > TAIL).sum())
+    return {
+        "mean": mean,
+        "mean_error": mean_error,
+        "mean_per_drift": mean / drift if drift > 0 else np.nan,
+        "variance": second,
+        "variance_error": variance_error,
+        "skewness": third / second**1.5 if varies else 0.0,
+        "skewness_error": float(np.sqrt(6 / n)),
+        "kurtosis": fourth / second**2 - 3 if varies else 0.0,
+        "kurtosis_error": float(np.sqrt(24 / n)),
+        "n_tail": float(n_tail),
+        "tail_ratio": n_tail / n / TAIL_SHARE,
+        "p_mean": two_sided(abs(mean) / mean_error),
+        "p_variance": two_sided(abs(second - 1) / max(variance_error, float(np.sqrt(2 / n)))),
+        "p_skewness": float(skewtest(z).pvalue) if varies else 1.0,
+        "p_kurtosis": float(kurtosistest(z).pvalue) if varies else 1.0,
+        "p_tail": float(bdtrc(n_tail - 1, n, TAIL_SHARE) if n_tail else 1.0),
+    }
+
+
+def _moments(v: dict[str, float], n: int, drift: float, name: str) -> list[Deviation]:
+    """Deviations of one output's residuals from standard normals."""
+    mean, skewness, kurtosis, off = v["mean"], v["skewness"], v["kurtosis"], abs(v["variance"] - 1)
+    size = {
+        "mean": in_noise_or_drift(abs(mean), drift),
+        "variance": off / MATTERS["variance"],
+        "skewness": abs(skewness) / MATTERS["skewness"],
+        "kurtosis": abs(kurtosis) / MATTERS["kurtosis"],
+        "tail": v["tail_ratio"] / MATTERS["tail"],
+    }
+    found = {
+        "mean": f"{name} moves by {mean:+.3f} standard deviations of a step more than the drift says, "
+        f"{drift_share(abs(mean), drift)}",
+        "variance": f"the noise of {name} has a variance {compared(v['variance'], 'what')} the model says",
+        "skewness": f"residuals of {name} are skewed ({skewness:+.2f}, normal is 0 ± {v['skewness_error']:.2f})",
+        "kurtosis": f"residuals of {name} have {'heavy' if kurtosis > 0 else 'light'} tails (excess kurtosis "
+        f"{kurtosis:+.2f}, normal is 0 ± {v['kurtosis_error']:.2f})",
+        "tail": f"{v['n_tail']:.0f} residuals of {name} are beyond 4 standard deviations, where {n * TAIL_SHARE:.1f} "
+        "are expected: heavy tails or outliers",
+    }
+    sort = {what: what for what in size} | ({"kurtosis": "light tails"} if kurtosis < 0 else {})
+    return [Deviation(sort[what], v[f"p_{what}"], size[what], found[what]) for what in size]
+
+
+def _extreme(values: dict[str, float], name: str, d: int) -> float:
+    """The value of the output that is furthest from what it should be."""
+    normal = 1.0 if name == "variance" else 0.0
+    return max((values[f"{name}_{j}"] for j in range(d)), key=lambda value: abs(value - normal))
+
+
+# Over the inputs
+
+
+class Bins(NamedTuple):
+    """A partition of the rows by their inputs."""
+
+    key: str  # for numbers by name
+    names: tuple[str, ...]  # of what the rows are described by
+    labels: Int  # (n,)
+    x: Float  # (n, m) what the rows are described by
+
+    def describe(self, label: int) -> str:
+        """Where the rows of a bin are."""
+        rows = self.x[self.labels == label]
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        if len(low) == 1:
+            return f"{self.names[0]} is {low[0]:.3g} to {high[0]:.3g}"
+        middle = zip(self.names, np.median(rows, axis=0), strict=True)
+        return f"the inputs are around ({', '.join(f'{name} = {value:.3g}' for name, value in middle)})"
+
+
+def over_inputs(sample: Sample, level: float) -> Finding:
+    """Lack of fit: whether mean and variance of the residuals depend on the place.
+
+    Each input is cut into up to 10 bins of equally many rows, and with several inputs all of them together into up to
+    32 cells. Means of z in the bins are compared with each other by their own errors, those of z² by the error
+    they have in common; both sums of squares are χ² with one degree of freedom less than there are bins. And z is
+    regressed on the drift itself: does a part of it come on top, or is it too much?
+    """
+    deviations: list[Deviation] = []
+    values: dict[str, float] = {}
+    for bins in _partitions(sample.data.inputs, sample.inputs):
+        for j, (z, drift) in enumerate(zip(sample.z.T, sample.drift_size, strict=True)):
+            found, numbers = _lack_of_fit(z - z.mean(), bins, float(drift), sample.outputs[j])
+            deviations += found
+            values |= {f"{what}_{bins.key}_output_{j}": value for what, value in numbers.items()}
+    for j, (z, g) in enumerate(zip(sample.z.T, sample.g.T, strict=True)):
+        deviation, slope = _drift_scale(z, g, sample.outputs[j])
+        deviations.append(deviation)
+        values |= {f"drift_short_output_{j}": slope, f"p_drift_short_output_{j}": deviation.p}
+    worst = counting(deviations, level)
+    if not worst:
+        text = "Mean and variance of the residuals are the same everywhere, as far as the data can tell and it matters."
+        text += " " + why_good(deviations, level)
+    else:
+        text = "The model is wrong in some places more than in others. " + sentences(worst)
+    return Finding(
+        name="place",
+        title="residuals over inputs",
+        values={"p": family_p(deviations)} | values,
+        numbers=shown_with_p(clearest(deviations, level), deviations, level),
+        verdict=verdict_of(deviations, level),
+        text=text,
+        advice=" ".join(dict.fromkeys(_ADVICE[deviation.name] for deviation in worst)),
+    )
+
+
+def _partitions(x: Float, names: tuple[str, ...]) -> list[Bins]:
+    """Bins of each input that has different values, and cells of all together."""
+    n, m = x.shape
+    n_bins = int(np.clip(n // BIN_ROWS, 2, MOST_BINS))
+    found = []
+    for i, column in enumerate(x.T):
+        edges = np.unique(np.quantile(column, np.arange(1, n_bins) / n_bins))
+        labels = np.unique(np.searchsorted(edges, column, side="right"), return_inverse=True)[1]
+        if labels.max() > 0:
+            found.append(Bins(f"input_{i}", (names[i],), labels, column[:, None]))
+    if m > 1 and n >= 4 * BIN_ROWS:
+        labels = np.zeros(n, dtype=np.intp)
+        for level in range(int(np.log2(min(n // BIN_ROWS, MOST_CELLS)))):
+            labels = 2 * labels + _upper_half(x[:, level % m], labels)
+        found.append(Bins("all_inputs", names, np.unique(labels, return_inverse=True)[1], x))
+    return found
+
+
+def _upper_half(column: Float, labels: Int) -> Int:
+    """1 for the rows of each cell that are above its median, else 0."""
+    order = np.lexsort((column, labels))
+    sizes = np.bincount(labels)
+    first = np.cumsum(sizes) - sizes
+    upper = np.zeros(len(column), dtype=np.intp)
+    inside = labels[order]
+    upper[order] = np.arange(len(column)) - first[inside] >= sizes[inside] / 2
+    return upper
+
+
+def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[Deviation], dict[str, float]]:
+    """Tests of mean and variance of centred residuals over bins."""
+    n, n_b = len(z), np.bincount(bins.labels).astype(float)
+    square = z**2
+    average = max(float(square.mean()), 1e-300)
+    mean = np.bincount(bins.labels, z) / n_b
+    variance = np.bincount(bins.labels, square) / n_b
+    weight = n_b / np.maximum(variance, 1e-300)
+    away = mean - np.sum(weight * mean) / weight.sum()
+    off = variance / average - 1
+    kappa = max(square.var() / average**2, 1e-300)
+    dof = len(n_b) - 1
+    p_mean = float(chdtrc(dof, np.sum(weight * away**2)))
+    p_variance = float(chdtrc(dof, np.sum(n_b * off**2) / kappa))
+    misfit = root_above_noise(float(np.sum(n_b * away**2) / n), dof * average / n)
+    a, v = int(np.argmax(np.abs(away) * np.sqrt(weight))), int(np.argmax(np.abs(off) * np.sqrt(n_b)))
+    size = max(in_noise_or_drift(misfit, drift), abs(away[a]) / MATTERS["place mean"])
+    deviations = [
+        Deviation("place mean", p_mean, size,
+             f"the drift of {name} misses {misfit:.3f} standard deviations of a step ("
+             f"{drift_share(misfit, drift)}), most where {bins.describe(a)}", f"drift misses {misfit:.3f} of a step"),
+        Deviation("place variance", p_variance, abs(off[v]) / MATTERS["place variance"],
+             f"where {bins.describe(v)}, the noise of {name} has a variance {compared(1 + off[v], 'that')} "
+             "elsewhere, relative to the model", f"variance off {'+' if off[v] > 0 else '-'}{percent(abs(off[v]), 0)}"),
+    ]  # fmt: skip
+    numbers = {"p_mean": p_mean, "misfit": misfit, "p_variance": p_variance, "variance_off": float(off[v])}
+    return deviations, numbers
+
+
+def _drift_scale(z: Float, g: Float, name: str) -> tuple[Deviation, float]:
+    """Whether the drift is too small or too large as a whole: the slope of z over g."""
+    product = z * g
+    slope = float(product.sum() / max(float(np.sum(g**2)), 1e-300))
+    p = two_sided(abs(product.sum()) / np.sqrt(max(float(np.sum(product**2)), 1e-300)))
+    size = abs(slope) / MATTERS["drift scale"]
+    small = "small" if slope > 0 else "large"
+    text = f"the drift of {name} is too {small}: {1 + slope:.2f} of it fits"
+    return Deviation("drift scale", p, size, text, f"{1 + slope:.2f} of the drift fits"), slope

@@ -1,0 +1,36 @@
+"""Pictures of what was learned: drift and noise with error bars, potentials, flows, residuals, training.
+
+Every function takes the axes to draw on and returns them; without axes it makes a figure with matplotlib's pyplot,
+which notebooks show. Variables are chosen by number or by name. Data are those that the model was learned from, or
+others: they give the range, and what they do not reach is shaded. matplotlib comes with ``pip install "itofit[plot]"``
+and is imported when something is drawn; its settings stay as they are.
+
+>>> import itofit
+>>> from itofit import plot
+>>> ax = plot.drift(sde, data)                              # doctest: +SKIP
+>>> ax = plot.diffusion(sde, data, what="sigma")            # doctest: +SKIP
+>>> figure = plot.overview(sde, data)                       # doctest: +SKIP
+>>> axes = plot.residuals(itofit.check(sde, data), sde=sde)  # doctest: +SKIP
+"""
+
+from itofit.looking.plot.curves import diffusion, drift
+from itofit.looking.plot.fields import field
+from itofit.looking.plot.grids import overview, slices
+from itofit.looking.plot.maps import heatmap
+from itofit.looking.plot.potentials import potential
+from itofit.looking.plot.remainders import residuals
+from itofit.looking.plot.simulated import distributions
+from itofit.looking.plot.training import history
+
+__all__ = [
+    "diffusion",
+    "distributions",
+    "drift",
+    "field",
+    "heatmap",
+    "history",
+    "overview",
+    "potential",
+    "residuals",
+    "slices",
+]

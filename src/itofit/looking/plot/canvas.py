@@ -1,0 +1,176 @@
+"""What all plots share: matplotlib when it is needed, axes and figures to draw on, colours, words on axes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from itofit._checks import InputError
+from itofit.model.sde import LearnedSDE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LEARNED, SECOND, DATA = "#0072B2", "#D55E00", "0.55"
+"""Colours (Okabe and Ito): of what was learned, of what is beside it, of data."""
+LOOKS = (
+    ("#0072B2", "o", "-"),
+    ("#D55E00", "s", "--"),
+    ("#009E73", "^", "-."),
+    ("#CC79A7", "D", ":"),
+    ("#E69F00", "v", (0, (5, 1, 1, 1, 1, 1))),
+    ("#56B4E9", "P", (0, (1, 1))),
+)
+"""Colour, marker and dashes of the first, second, ... of several outputs."""
+INTERVAL = "95 % interval"
+SIZE = (6.0, 4.0)
+"""Of a figure with one panel, in inches."""
+RC = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "itofit"}
+What = Literal["variance", "sigma"]
+JOINT = "\0"
+"""A place within a name where a line may end."""
+
+
+@contextmanager
+def missing_matplotlib() -> Iterator[None]:
+    """Say what to install if an import of matplotlib within fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError('drawing needs matplotlib: pip install "itofit[plot]"') from error
+
+
+@contextmanager
+def style(rc: Mapping[str, Any] = RC) -> Iterator[None]:
+    """Matplotlib's own defaults and ours within, the user's settings again after: for pictures in files."""
+    with missing_matplotlib():
+        from matplotlib import style  # noqa: PLC0415
+    with style.context(["default", dict(rc)]):
+        yield
+
+
+def axes_or_new(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
+    """The axes that were given, or those of a new figure of pyplot."""
+    with missing_matplotlib():
+        from matplotlib.axes import Axes  # noqa: PLC0415
+    if isinstance(ax, Axes):
+        return ax
+    if ax is not None:
+        raise InputError(f"ax must be matplotlib Axes or None, got {type(ax).__name__}")
+    from matplotlib import pyplot  # noqa: PLC0415
+
+    return pyplot.subplots(figsize=size, layout="constrained")[1]
+
+
+def figure_or_new(figure: Any, size: tuple[float, float]) -> Figure:  # noqa: ANN401
+    """The figure (or part of one) that was given, or a new one of pyplot."""
+    with missing_matplotlib():
+        from matplotlib.figure import FigureBase  # noqa: PLC0415
+    if isinstance(figure, FigureBase):
+        return figure  # type: ignore[return-value]
+    if figure is not None:
+        raise InputError(f"figure must be a matplotlib Figure, a part of one or None, got {type(figure).__name__}")
+    from matplotlib import pyplot  # noqa: PLC0415
+
+    return pyplot.figure(figsize=size, layout="constrained")
+
+
+def panels_size(n: int, columns: int, panel: tuple[float, float]) -> tuple[float, float]:
+    """Width and height of a figure with so many panels in rows of at most so many columns."""
+    columns = min(n, columns)
+    return panel[0] * columns, panel[1] * -(-n // columns)
+
+
+def grid_of_axes(figure: Figure, n: int, columns: int) -> list[Axes]:
+    """So many panels on a figure, in rows of at most so many columns."""
+    columns = min(n, columns)
+    return [figure.add_subplot(-(-n // columns), columns, i + 1) for i in range(n)]
+
+
+def shown(name: str) -> str:
+    """A name as matplotlib has to be told it: a dollar is not the begin of a formula."""
+    return name.replace("$", r"\$")
+
+
+def plain(text: str) -> str:
+    """Words of a picture as people write them: a dollar needs no backslash."""
+    return text.replace(r"\$", "$")
+
+
+def lines(text: str, width: int = 34) -> str:
+    """Words on an axis, in several lines of about the same length if they are many; long names break after _."""
+    return "\n".join(_balanced(line, width) for line in text.split("\n"))
+
+
+def _balanced(line: str, width: int) -> str:
+    """As few lines as the width allows, and as narrow as that number allows."""
+    found = _wrapped(line, width)
+    narrower = (_wrapped(line, less) for less in range(1, width))
+    return "\n".join(next((each for each in narrower if len(each) == len(found)), found))
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Lines of at most so many letters, unless a word has more."""
+    words = [word if len(word) <= width else word.replace("_", f"_{JOINT} ") for word in line.split()]
+    parts = textwrap.wrap(" ".join(words), width, break_long_words=False, break_on_hyphens=False)
+    return [part.replace(f"{JOINT} ", "").rstrip(JOINT) for part in parts]
+
+
+def few_ticks(ax: Axes, most: int = 6) -> None:
+    """At most so many intervals along x, so that numbers of several digits do not meet."""
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
+    ax.xaxis.set_major_locator(MaxNLocator(most))
+
+
+def number_text(value: float) -> str:
+    """A number with a proper minus sign."""
+    return f"{value:.3g}".replace("-", "−")
+
+
+def drift_label(sde: LearnedSDE, output: int) -> str:
+    """What to call a component of the drift."""
+    if sde.n_inputs == sde.n_outputs == 1:
+        return f"drift f({shown(sde.input_names[0])})"
+    return f"drift of {shown(sde.output_names[output])}"
+
+
+def noise_label(sde: LearnedSDE, i: int, j: int, what: What = "variance") -> str:
+    """What to call an entry of Σ or σ."""
+    letter, word = ("σ", "strength") if what == "sigma" else ("Σ", "variance")
+    if sde.n_inputs == sde.n_outputs == 1:
+        return f"noise {word} {letter}({shown(sde.input_names[0])})"
+    row, column = (shown(sde.output_names[k]) for k in (i, j))
+    if what == "sigma":
+        return f"noise σ[{row}, {column}]"
+    return f"noise variance of {row}" if i == j else f"noise covariance of {row} and {column}"
+
+
+def legend_below(ax: Axes, handles: Sequence[Any] | None = None, columns: int = 2) -> None:
+    """A legend under the panel and the words on its axis, where it hides nothing and leaves room for titles."""
+    from matplotlib.transforms import offset_copy  # noqa: PLC0415
+
+    figure: Any = ax.figure  # or a part of one
+    size = float(ax.xaxis.label.get_fontsize())
+    down = 2.6 * size + 1.2 * size * (1 + ax.get_xlabel().count("\n"))  # numbers at ticks, and the label
+    under = offset_copy(ax.transAxes, fig=figure, y=-down, units="points")
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "bbox_transform": under}
+    look: dict[str, Any] = {
+        "frameon": False,
+        "fontsize": "small",
+        "ncols": columns,
+        "columnspacing": 1.2,
+        "borderaxespad": 0,
+    }
+    ax.legend(**({} if handles is None else {"handles": handles}), **place, **look)
+
+
+def nice_below(value: float) -> float:
+    """1, 1.5, 2, 3, 5 or 7 times a power of ten, not above a positive number."""
+    power = 10.0 ** np.floor(np.log10(value))
+    return float(power * max((s for s in (1, 1.5, 2, 3, 5, 7) if s * power <= value * (1 + 1e-9)), default=1))

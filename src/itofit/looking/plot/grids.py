@@ -1,0 +1,181 @@
+"""Figures of several panels: everything along every input, and what suits the number of variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from itofit._checks import InputError
+from itofit.data.transitions import Transitions
+from itofit.looking.plot.canvas import drift_label, figure_or_new, grid_of_axes, lines, noise_label, panels_size
+from itofit.looking.plot.curves import (
+    Curve,
+    diffusion,
+    draw_curve,
+    draw_data,
+    drift,
+    drift_curve,
+    variance_curve,
+    y_range,
+)
+from itofit.looking.plot.fields import field
+from itofit.looking.plot.maps import heatmap
+from itofit.looking.plot.potentials import potential
+from itofit.looking.plot.views import Data, Variable, View, checked, rest_point, slice_title, variable, view_of
+from itofit.model.sde import LearnedSDE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST = 6
+"""Inputs and outputs that slices are drawn of."""
+
+
+def slices(
+    sde: LearnedSDE,
+    data: Data | None = None,
+    *,
+    inputs: Sequence[Variable] | None = None,
+    outputs: Sequence[Variable] | None = None,
+    figure: Figure | None = None,
+) -> Figure:
+    """All components of the drift and all variances along every input, the other inputs at their medians.
+
+    Parameters
+    ----------
+    sde : LearnedSDE
+    data : Transitions, optional
+        As for `drift`.
+    inputs, outputs : sequences of int or str, optional
+        Which ones, by number or name. Default: all, if there are no more than six.
+    figure : Figure, optional
+        Where to draw, also a part of a figure. Default: a new one.
+
+    Returns
+    -------
+    Figure
+        With a row of panels for the drift of each output, then one for the variance of each; a column for each input.
+
+    Examples
+    --------
+    >>> figure = itofit.plot.slices(sde, data, outputs=["v"])  # doctest: +SKIP
+    """
+    rows = checked(sde, data)
+    columns, chosen = _chosen("inputs", inputs, sde.input_names), _chosen("outputs", outputs, sde.output_names)
+    views = [view_of(sde, rows, i) for i in columns]
+    quantities = [(drift_label(sde, j), [drift_curve(sde, view, j) for view in views]) for j in chosen]
+    quantities += [(noise_label(sde, j, j), [variance_curve(sde, view, j, j) for view in views]) for j in chosen]
+    n, m = len(quantities), len(views)
+    figure = figure_or_new(figure, (max(1.2 + 2.5 * m, 5.0), 0.7 + 1.9 * n))
+    panels = figure.subplots(n, m, sharex="col", sharey="row", squeeze=False)
+    for line, (label, curves) in zip(panels, quantities, strict=True):
+        _row(list(line), views, curves, label)
+    for ax, view in zip(panels[-1], views, strict=True):
+        ax.set_xlabel(lines(view.name, 26))
+    _words(figure, sde, rows, panels[0])
+    return figure
+
+
+def _row(line: list[Axes], views: list[View], curves: list[Curve], label: str) -> None:
+    """One quantity along all inputs, in the same range."""
+    ranges = [y_range(view, [curve]) for view, curve in zip(views, curves, strict=True)]
+    for ax, view, curve in zip(line, views, curves, strict=True):
+        draw_curve(ax, view, curve)
+        draw_data(ax, view)
+        ax.set_xlim(view.x[0], view.x[-1])
+    line[0].set_ylim(min(low for low, _ in ranges), max(high for _, high in ranges))
+    line[0].set_ylabel(lines(label.replace(" of ", "\nof ", 1), 20))
+
+
+def _words(figure: Figure, sde: LearnedSDE, data: Transitions | None, panels: Iterable[Axes]) -> None:
+    """Where the other inputs rest, and what is what."""
+    if sde.n_inputs > 1:
+        point, chosen = rest_point(sde, data, None)
+        width = int(11 * figure.bbox.width / figure.dpi)
+        figure.suptitle(slice_title(sde, (), point, chosen, width).replace("at ", "others at ", 1), fontsize="medium")
+    found: dict[str, Any] = {}
+    for ax in panels:
+        found |= {label: handle for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    figure.legend(
+        list(found.values()), list(found), loc="outside lower center", ncols=4, frameon=False, fontsize="small"
+    )
+
+
+def _chosen(argument: str, given: Sequence[Variable] | None, names: tuple[str, ...]) -> list[int]:
+    """Numbers of the variables that were asked for."""
+    if given is None:
+        if len(names) > MOST:
+            raise InputError(f"there are {len(names)} {argument}, too many to draw: choose some with {argument}=")
+        return list(range(len(names)))
+    if isinstance(given, str) or not isinstance(given, Sequence) or not len(given):
+        raise InputError(f"{argument} must be a list of numbers or names, at least one, got {given!r}")
+    return [variable(argument, each, names) for each in given]
+
+
+def overview(sde: LearnedSDE, data: Data | None = None, *, figure: Figure | None = None) -> Figure:
+    """The picture of a model that suits its number of variables.
+
+    With one variable drift, variance and potential; with two inputs the field, if they are what moves, and maps of all
+    components of the drift and entries of the covariance; otherwise slices, of the first six inputs and outputs.
+
+    Parameters
+    ----------
+    sde : LearnedSDE
+    data : Transitions, optional
+        As for `drift`.
+    figure : Figure, optional
+        Where to draw, also a part of a figure. Default: a new one.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> figure = itofit.plot.overview(sde, data)  # doctest: +SKIP
+    """
+    rows = checked(sde, data)
+    m, d = sde.n_inputs, sde.n_outputs
+    if m > 2 or d > 2:
+        figure = slices(sde, rows, inputs=range(min(m, MOST)), outputs=range(min(d, MOST)), figure=figure)
+        if m > MOST or d > MOST:
+            figure.suptitle(f"The first {MOST} of {max(m, d)} variables: {figure.get_suptitle()}", fontsize="medium")
+        return figure
+    panels = panels_of(sde, rows)
+    columns, size = (len(panels), (4.4, 3.6)) if m == 1 else (3, (4.6, 3.9))
+    figure = figure_or_new(figure, panels_size(len(panels), columns, size))
+    for ax, panel in zip(grid_of_axes(figure, len(panels), columns), panels, strict=True):
+        panel.draw(ax=ax)
+    return figure
+
+
+class Panel(NamedTuple):
+    """A picture on axes: what draws it, given ``ax=``, and what it shows, in words."""
+
+    draw: Callable[..., Axes]
+    about: str
+
+
+def panels_of(sde: LearnedSDE, data: Data | None) -> list[Panel]:
+    """What `overview` draws of a model with one or two inputs."""
+    names, outputs = ", ".join(sde.input_names), range(sde.n_outputs)
+    pairs = [(j, j) for j in outputs]
+    drifts, noises = [drift_label(sde, j) for j in outputs], [noise_label(sde, j, j) for j in outputs]
+    if sde.n_inputs == 1:
+        panels = [Panel(partial(drift, sde, data, output=j), drifts[j]) for j in outputs]
+        panels += [Panel(partial(diffusion, sde, data, entry=pair), noises[pair[0]]) for pair in pairs]
+        if sde.kind == "diffusion":
+            panels.append(Panel(partial(potential, sde, data), f"potential of {names}"))
+        return panels
+    if sde.structure == "full" and sde.n_outputs == 2:
+        pairs.append((0, 1))
+        noises.append(noise_label(sde, 0, 1))
+    panels = [Panel(partial(heatmap, sde, "drift", j, data), f"map of the {drifts[j]}") for j in outputs]
+    panels += [
+        Panel(partial(heatmap, sde, "covariance", pair, data), f"map of the {noise}")
+        for pair, noise in zip(pairs, noises, strict=True)
+    ]
+    moving = [] if sde.kind == "general" else [Panel(partial(field, sde, data), f"flow of {names}, and its noise")]
+    return moving + panels

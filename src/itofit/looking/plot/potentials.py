@@ -1,0 +1,83 @@
+"""The potential of one variable, and that of its stationary density."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.integrate import cumulative_trapezoid
+
+from itofit._checks import Float, InputError
+from itofit.data.transitions import Transitions
+from itofit.looking.plot.canvas import LEARNED, SECOND, axes_or_new, lines
+from itofit.looking.plot.curves import Curve, draw_data, y_range
+from itofit.looking.plot.views import Data, View, checked, view_of
+from itofit.model.sde import LearnedSDE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+EVEN = 1.01
+"""Noise whose largest variance is less than this times the smallest is the same everywhere."""
+
+
+def potential(sde: LearnedSDE, data: Data | None = None, ax: Axes | None = None) -> Axes:
+    """The potential U = −∫ f dx of one variable, and where noise differs, that of the stationary density.
+
+    The stationary density of dx = f dt + σ dW is p ∝ exp(∫ 2f/Σ dx) / Σ. With the same noise everywhere
+    −(Σ/2) log p is U; otherwise it is drawn beside it, with the mean of Σ over the data (or the range): its minima are
+    where x is found most often. Both are zero at their minimum.
+
+    Parameters
+    ----------
+    sde : LearnedSDE
+        With one input and one output, of kind "diffusion".
+    data, ax
+        As for `drift`.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> ax = itofit.plot.potential(sde, data)  # doctest: +SKIP
+    """
+    rows = checked(sde, data)
+    if sde.kind != "diffusion" or sde.n_outputs != 1:
+        raise InputError(
+            f"a potential needs one variable that moves and is the input, kind 'diffusion'; this model has inputs "
+            f"{', '.join(sde.input_names)}, outputs {', '.join(sde.output_names)} and kind {sde.kind!r}"
+        )
+    view = view_of(sde, rows)
+    U, V = potentials(sde, view, rows)
+    ax = axes_or_new(ax)
+    first = not ax.has_data()
+    ax.plot(view.x, U, color=LEARNED, linewidth=1.8, label="potential U = −∫ f dx")
+    curves = [Curve(U)]
+    if V is not None:
+        ax.plot(view.x, V, color=SECOND, linewidth=1.6, linestyle=(0, (5, 2)), label="of the density p: −½ Σ log p")
+        curves.append(Curve(V))
+    draw_data(ax, view)
+    if first:
+        ax.set(xlim=view.x[[0, -1]], ylim=y_range(view, curves))
+    ax.set(xlabel=lines(view.name, 48), ylabel=lines(f"potential of {view.name}"))
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def potentials(sde: LearnedSDE, view: View, data: Transitions | None) -> tuple[Float, Float | None]:
+    """U and −½ Σ̄ log p along a view, (n,) each; the second None if noise is the same everywhere."""
+    x, f = view.x, sde.drift(view.points)[:, 0]
+    Sigma = sde.covariance(view.points)[:, 0, 0]
+    U = -cumulative_trapezoid(f, x, initial=0.0)
+    if Sigma.max() <= EVEN * Sigma.min():
+        return U - U.min(), None
+    minus_log_p = np.log(Sigma) - cumulative_trapezoid(2 * f / Sigma, x, initial=0.0)
+    weights = np.ones_like(x) if data is None else np.interp(x, _middles(view.edges), view.counts)
+    V = 0.5 * np.average(Sigma, weights=weights) * minus_log_p
+    return U - U.min(), V - V.min()
+
+
+def _middles(edges: Float) -> Float:
+    return (edges[1:] + edges[:-1]) / 2

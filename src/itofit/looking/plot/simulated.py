@@ -1,0 +1,181 @@
+"""Whether what the model simulates is distributed as what was observed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from itofit._checks import RNG, Float, InputError, Int, count, generator
+from itofit.data.names import plural
+from itofit.data.transitions import Transitions
+from itofit.looking.check.sample import take_sample
+from itofit.looking.plot.canvas import DATA, LEARNED, axes_or_new, lines, shown
+from itofit.looking.plot.views import Data, Variable, checked, variable
+from itofit.matrices.symmetric import factors
+from itofit.model.sde import LearnedSDE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_STEPS = 1000
+"""Longer trajectories are cut into pieces, each simulated from where it was observed to start."""
+PATH_STEPS = 200_000
+"""Steps of all simulated paths together, if nobody says how many paths."""
+SHOWN = (0.001, 0.999)
+"""Quantiles between which distributions are drawn."""
+
+
+def distributions(
+    sde: LearnedSDE,
+    data: Data,
+    *,
+    n_paths: int | None = None,
+    component: Variable | None = None,
+    rng: RNG = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Simulated against observed states, after the same times from the same starts.
+
+    Where transitions follow each other, paths start where trajectories do and make the same steps in time, up to 1000;
+    all states after the start are compared. Otherwise the ends of single steps are, from the observed starts.
+    Steps are those of `LearnedSDE.simulate`, outside the range of the data with drift and noise of its nearest point.
+
+    Parameters
+    ----------
+    sde : LearnedSDE
+        Of kind "diffusion" or "underdamped".
+    data : Transitions
+        Of more than 200,000, stretches of 100 consecutive ones are taken.
+    n_paths : int, optional
+        About how many paths to simulate, as many from each start, at least one. Default: as many as make 200,000
+        steps together.
+    component : int or str, optional
+        The variable of the state, by number or name. Default: the first that noise moves.
+    rng : int, Generator or None
+    ax : Axes, optional
+        Default: those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> ax = itofit.plot.distributions(sde, data, component="y")  # doctest: +SKIP
+    """
+    if data is None:
+        raise InputError("distributions needs data to compare with: give Transitions")
+    checked(sde, data)
+    if sde.kind == "general" or data.kind != sde.kind:
+        raise InputError(
+            "only models and data of kind 'diffusion' or 'underdamped' can be simulated and compared, got a model of "
+            f"kind {sde.kind!r} and data of kind {data.kind!r}: where the inputs go is not known otherwise"
+        )
+    c = sde.n_inputs - sde.n_outputs if component is None else variable("component", component, sde.input_names)
+    random, _ = generator(rng)
+    wanted = None if n_paths is None else count("n_paths", n_paths)
+    return draw_compared(compare(sde, data, c, wanted, random), sde.input_names[c], axes_or_new(ax))
+
+
+def draw_compared(found: Compared, name: str, ax: Axes) -> Axes:
+    """Both histograms, and words."""
+    _histograms(ax, found)
+    name = shown(name)
+    steps = "one step" if found.n_steps == 1 else f"1 to {found.n_steps} steps"
+    ax.set(xlabel=lines(f"{name}, {steps} after an observed start", 52), ylabel=lines(f"density of {name}"))
+    ax.set_ylim(top=1.2 * ax.get_ylim()[1])  # room for the legend
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+class Compared(NamedTuple):
+    """Values of one variable, observed (a,) and simulated (b,)."""
+
+    observed: Float
+    simulated: Float
+    n_steps: int
+    n_paths: int
+
+
+def compare(sde: LearnedSDE, data: Data, c: int, n_paths: int | None, rng: np.random.Generator) -> Compared:
+    """Values of variable c of the state after steps from observed starts."""
+    found = compare_all(sde, data, n_paths, rng)
+    if sde.input_names[c] not in found:
+        raise InputError(
+            f"{sde.input_names[c]} is a position, which noise does not move within a step: give trajectories, or "
+            f"compare one of {', '.join(sde.output_names)}"
+        )
+    return found[sde.input_names[c]]
+
+
+def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random.Generator) -> dict[str, Compared]:
+    """Values of each variable, from the same paths; positions of an underdamped system need trajectories."""
+    rows, begin, length = starts(sde, data, rng)
+    copies = -(-PATH_STEPS // len(rows)) if n_paths is None else -(-n_paths // len(begin))
+    first, later = simulate(sde, rows, begin, length, copies, rng)
+    after_start = np.ones(len(rows), dtype=bool)
+    after_start[begin] = False
+    found = {}
+    for c, name in enumerate(sde.input_names):
+        if c >= sde.n_inputs - sde.n_outputs:
+            observed = rows.inputs[:, c] + rows.increments[:, c - sde.n_inputs]
+            simulated = np.concatenate([first[:, c], later[:, c]])
+        elif length.max() > 1:  # the first position is that of the data
+            observed, simulated = rows.inputs[after_start, c], later[:, c]
+        else:
+            continue
+        found[name] = Compared(observed, simulated, int(length.max()), copies * len(begin))
+    return found
+
+
+def starts(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> tuple[Transitions, Int, Int]:
+    """Rows in the order of time, where paths start among them, and how many steps they make."""
+    sample = take_sample(sde, data, rng)
+    rows = sample.data[sample.order]
+    begin, length = pieces(sample.run)
+    if len(begin) > len(rows) / 2:  # most transitions are alone
+        return rows, np.arange(len(rows)), np.ones(len(rows), dtype=np.intp)
+    return rows, begin, length
+
+
+def pieces(run: Int, most: int = MOST_STEPS) -> tuple[Int, Int]:
+    """Where unbroken pieces of at most so many rows begin, and their lengths, from the number of each row's run."""
+    first = np.searchsorted(run, run)
+    begin = np.flatnonzero((np.arange(len(run)) - first) % most == 0)
+    return begin, np.diff(np.append(begin, len(run)))
+
+
+def simulate(
+    sde: LearnedSDE, rows: Transitions, begin: Int, length: Int, copies: int, rng: np.random.Generator
+) -> tuple[Float, Float]:
+    """States after the first step (a, m) and after later ones (b, m), of so many paths for each piece."""
+    d = sde.n_outputs
+    order = np.argsort(-length, kind="stable")  # those still moving are always the first
+    begin, length = np.repeat(begin[order], copies), np.repeat(length[order], copies)
+    x, passed = rows.inputs[begin], [np.empty((0, sde.n_inputs))]
+    for k in range(int(length[0])):
+        n = int(np.searchsorted(-length, -k))  # with length > k
+        x, h = x[:n], rows.h[begin[:n] + k][:, None]
+        if k and sde.kind == "underdamped":
+            velocity = x[:, d:].copy()
+            if sde.scheme == "corrected":
+                later = np.concatenate([x[:, :d] + h / 3 * velocity, velocity], axis=1)
+                velocity += 0.5 * h * sde.drift(np.clip(later, sde.box[0], sde.box[1]))
+            x[:, :d] += h * velocity
+        at = np.clip(x, sde.box[0], sde.box[1])
+        mean, covariance = sde._moments(at, h[:, 0], sde.scheme, within=True)
+        noise = (factors(covariance) @ rng.standard_normal((n, d, 1)))[:, :, 0]
+        x[:, -d:] += h * mean + np.sqrt(h) * noise
+        if k and sde.kind == "underdamped" and sde.scheme == "corrected":
+            x[:, :d] += 0.5 * h * np.sqrt(h) * noise
+        passed.append(x.copy())
+    return passed[1], np.concatenate([passed[0], *passed[2:]])
+
+
+def _histograms(ax: Axes, found: Compared) -> None:
+    low, high = np.quantile(np.concatenate([found.observed, found.simulated]), SHOWN)
+    bins = np.linspace(low, high, int(np.clip(np.sqrt(len(found.observed)) / 2, 10, 50)) + 1)
+    ax.hist(found.observed, bins.tolist(), density=True, color="0.85", edgecolor=DATA, linewidth=0.6, label="observed")
+    label = f"simulated ({plural(found.n_paths, 'path')})"
+    ax.hist(found.simulated, bins.tolist(), density=True, histtype="step", color=LEARNED, linewidth=1.8, label=label)

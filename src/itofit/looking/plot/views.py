@@ -1,0 +1,204 @@
+"""Where functions of several inputs are drawn: along one of them or two, the others at rest; and where data are."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.ndimage import uniform_filter
+
+from itofit._checks import Float, InputError, float_array
+from itofit.data.blocked import BlockedTransitions
+from itofit.data.names import check_variables, meant, plural
+from itofit.data.transitions import Transitions
+from itofit.looking.check.sample import take_sample
+from itofit.looking.plot.canvas import number_text, shown
+from itofit.model.sde import LearnedSDE
+
+Data = Transitions | BlockedTransitions
+Variable = int | str
+"""The number of a variable, or its name."""
+Bool = npt.NDArray[np.bool_]
+
+N_POINTS = 401
+N_BINS = 40
+FEW_ROWS, FEW_SHARE = 5, 0.05
+"""Bins with fewer rows, or with less than this share of what even data would give, are called sparse."""
+CENTRAL = (0.005, 0.995)
+"""Quantiles of the data between which planes are drawn."""
+MOST_CELLS, CELL_ROWS = 24, 20
+
+
+# What comes in
+
+
+def checked(sde: LearnedSDE, data: Data | None) -> Transitions | None:
+    """The data in memory, at most 200,000 rows of those that are not; an error if they are not those of the model."""
+    if not isinstance(sde, LearnedSDE):
+        raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, got {type(sde).__name__}")
+    if data is None:
+        return None
+    if not isinstance(data, Transitions | BlockedTransitions):
+        raise InputError(f"data must be Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
+    check_variables(sde, data)
+    return take_sample(sde, data, np.random.default_rng(0)).data if isinstance(data, BlockedTransitions) else data
+
+
+def variable(argument: str, value: object, names: tuple[str, ...]) -> int:
+    """The number of a variable that was given as number or name."""
+    if isinstance(value, str) and value in names:
+        return names.index(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < len(names):
+        return int(value)
+    known = ", ".join(f"{i} ({name})" for i, name in enumerate(names[:8])) + (", ..." if len(names) > 8 else "")
+    hint = meant(value, names) if isinstance(value, str) else ""
+    raise InputError(f"{argument} must be the number or the name of a variable: {known}; got {value!r}{hint}")
+
+
+def two_variables(argument: str, value: object, names: tuple[str, ...]) -> tuple[int, int]:
+    """The numbers of two variables, which may be the same."""
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or len(value) != 2:
+        raise InputError(f"{argument} must be two variables, such as (0, 0), got {value!r}")
+    return variable(argument, value[0], names), variable(argument, value[1], names)
+
+
+def rest_point(sde: LearnedSDE, data: Transitions | None, at: npt.ArrayLike | None) -> tuple[Float, str]:
+    """Where inputs rest that are not drawn along, shape (m,), and in words how it was chosen."""
+    if at is not None:
+        point = float_array("at", at)
+        if point.shape != (sde.n_inputs,):
+            raise InputError(
+                f"at must have a value for each of {plural(sde.n_inputs, 'input')} ({', '.join(sde.input_names)}), "
+                f"any for those drawn along: expected shape ({sde.n_inputs},), got {point.shape}"
+            )
+        return point, ""
+    if data is not None:
+        return np.median(data.inputs, axis=0), " (medians of the data)"
+    return sde.box.mean(axis=0), " (middle of the range)"
+
+
+def slice_title(sde: LearnedSDE, along: tuple[int, ...], point: Float, chosen: str, width: int = 60) -> str:
+    """Where the other inputs are; empty if there are none."""
+    others = [i for i in range(sde.n_inputs) if i not in along]
+    if not others:
+        return ""
+    if len(others) > 6 and chosen:
+        return f"at fixed values{chosen}"
+    values = ", ".join(f"{shown(sde.input_names[i])} = {number_text(point[i])}" for i in others)
+    return textwrap.fill(f"at {values}{chosen}", width)
+
+
+# Along one input
+
+
+class View(NamedTuple):
+    """A line through the space of inputs, along one of them."""
+
+    x: Float  # (n,) values of that input
+    points: Float  # (n, m)
+    name: str
+    title: str
+    edges: Float  # (b + 1,) bins of the data, or no entries
+    counts: Float  # (b,) rows in them
+
+    @property
+    def sparse(self) -> Bool:
+        """Which bins have few data, shape (b,)."""
+        return self.counts < max(FEW_ROWS, FEW_SHARE * self.counts.mean()) if len(self.counts) else np.zeros(0, bool)
+
+    @property
+    def known(self) -> Bool:
+        """Which points have data around; all if nothing is known of the data. Shape (n,)."""
+        if not len(self.counts) or self.sparse.all():
+            return np.ones(len(self.x), dtype=bool)
+        bins = np.clip(np.searchsorted(self.edges, self.x, side="right") - 1, 0, len(self.counts) - 1)
+        return ~self.sparse[bins]
+
+
+def view_of(sde: LearnedSDE, data: Transitions | None, along: Variable = 0, at: npt.ArrayLike | None = None) -> View:
+    """The line along one input over the range of the data, or of those that were learned from."""
+    axis = variable("along", along, sde.input_names)
+    point, chosen = rest_point(sde, data, at)
+    low, high = sde.box[:, axis]
+    edges, counts = np.zeros(0), np.zeros(0)
+    if data is not None and np.ptp(data.inputs[:, axis]) > 0:
+        low, high = data.inputs[:, axis].min(), data.inputs[:, axis].max()
+        found, edges = np.histogram(data.inputs[:, axis], np.linspace(low, high, N_BINS + 1))
+        counts = found.astype(np.float64)
+    x = np.linspace(low, high, N_POINTS)
+    points = np.tile(point, (N_POINTS, 1))
+    points[:, axis] = x
+    return View(x, points, shown(sde.input_names[axis]), slice_title(sde, (axis,), point, chosen), edges, counts)
+
+
+# Along two inputs
+
+
+class Plane(NamedTuple):
+    """A rectangle in the space of inputs, along two of them."""
+
+    x: Float  # (nx,)
+    y: Float  # (ny,)
+    points: Float  # (ny · nx, m), x fastest
+    names: tuple[str, str]
+    title: str
+    edges: tuple[Float, Float]  # of the cells in which data are counted, or no entries
+    counts: Float  # (bx, by) rows in them
+    rows: Float  # (n, 2) the data in the plane's variables
+
+    def known(self, points: Float) -> Bool:
+        """Which points (n, 2) of the plane have data in their cell; all if nothing is known of the data."""
+        if not self.counts.size:
+            return np.ones(len(points), dtype=bool)
+        cell = tuple(
+            np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
+            for edges, values in zip(self.edges, points.T, strict=True)
+        )
+        return np.asarray(self.reached[cell])
+
+    @property
+    def reached(self) -> Bool:
+        """Which cells have data in them or, of all around them, in more than half, (bx, by)."""
+        some = self.counts > 0
+        around = uniform_filter(some.astype(np.float64), 3, mode="nearest")
+        return np.asarray(some | (around > 0.5))
+
+    @property
+    def pairs(self) -> Float:
+        """The points in the plane's two variables, (ny · nx, 2)."""
+        return np.column_stack([each.ravel() for each in np.meshgrid(self.x, self.y)])
+
+    def shaped(self, values: Float) -> Float:
+        """Values at the points as (ny, nx)."""
+        return values.reshape(len(self.y), len(self.x))
+
+
+def plane_of(
+    sde: LearnedSDE,
+    data: Transitions | None,
+    along: tuple[Variable, Variable] = (0, 1),
+    at: npt.ArrayLike | None = None,
+    n: int = 81,
+) -> Plane:
+    """The plane along two inputs between the outer quantiles of the data, or over the range learned from."""
+    axes = two_variables("along", along, sde.input_names)
+    if axes[0] == axes[1]:
+        raise InputError(f"along must be two different inputs, got {sde.input_names[axes[0]]} twice")
+    point, chosen = rest_point(sde, data, at)
+    box, rows = sde.box[:, axes], np.zeros((0, 2))
+    edges, counts = (np.zeros(0), np.zeros(0)), np.zeros((0, 0))
+    if data is not None:
+        rows = data.inputs[:, axes]
+        central = np.quantile(rows, CENTRAL, axis=0)
+        box = np.where(np.ptp(central, axis=0) > 0, central, box)
+        b = int(np.clip(np.sqrt(len(rows) / CELL_ROWS), 4, MOST_CELLS))
+        edges = (np.linspace(box[0, 0], box[1, 0], b + 1), np.linspace(box[0, 1], box[1, 1], b + 1))
+        counts = np.histogram2d(rows[:, 0], rows[:, 1], bins=list(edges))[0]
+    x, y = (np.linspace(box[0, k], box[1, k], n) for k in (0, 1))
+    points = np.tile(point, (n * n, 1))
+    points[:, axes] = np.column_stack([each.ravel() for each in np.meshgrid(x, y)])
+    names = shown(sde.input_names[axes[0]]), shown(sde.input_names[axes[1]])
+    return Plane(x, y, points, names, slice_title(sde, axes, point, chosen), edges, counts, rows)

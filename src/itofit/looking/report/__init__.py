@@ -1,0 +1,55 @@
+"""One page about a learned SDE: what was learned, how far to trust it, how it was made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from itofit._checks import RNG
+from itofit.data.blocked import BlockedTransitions
+from itofit.data.transitions import Transitions
+from itofit.model.sde import LearnedSDE
+
+__all__ = ["report"]
+
+
+def report(
+    sde: LearnedSDE,
+    data: Transitions | BlockedTransitions,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    saved_as: str | os.PathLike[str] | None = None,
+    rng: RNG = 0,
+) -> Path:
+    """Write one page of HTML about a model: pictures, numbers with error bars, verdicts with advice, how it was made.
+
+    The page is one file without scripts that asks for nothing over the network. The same model, data and seed make the
+    same page with the same versions of the libraries: it holds no date. Needs ``pip install "itofit[plot]"``.
+
+    Parameters
+    ----------
+    sde : LearnedSDE
+    data : Transitions
+        What to judge it on and to show: preferably held out of training. Of more than 200,000, stretches of
+        consecutive ones are shown and judged.
+    path : path
+        Of the file, in a directory that exists; what was there stays until all of the page is written.
+    title : str, optional
+        Default: names of the variables.
+    saved_as : path, optional
+        Of the file that holds the model, for the code at the end of the page that loads it. Default: an example.
+    rng : int, Generator or None
+        For `itofit.check` and simulated paths.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> itofit.report(sde, held_out, "sde.html", title="Cells on a gradient")  # doctest: +SKIP
+    """
+    from itofit.looking.report.contents import write  # noqa: PLC0415  (plots and checks take long to import)
+
+    return write(sde, data, path, title, saved_as, rng)

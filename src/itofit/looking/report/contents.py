@@ -1,0 +1,152 @@
+"""What is on the page, in its order."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from itofit._checks import RNG, InputError, generator
+from itofit._version import __version__
+from itofit.data.blocked import BlockedTransitions
+from itofit.data.transitions import Transitions
+from itofit.learning.paper.arff import Settings
+from itofit.looking.check import Diagnosis, check
+from itofit.looking.check.sample import MOST_ROWS, take_sample
+from itofit.looking.plot.canvas import style
+from itofit.looking.plot.grids import MOST
+from itofit.looking.report import page
+from itofit.looking.report.numbers import tables, tables_note
+from itofit.looking.report.pictures import about_distributions, about_model, about_residuals, about_training
+from itofit.model.sde import LearnedSDE
+from itofit.model.storage import checked_target, write_whole
+
+NO_SIMULATION = (
+    "Simulated and observed distributions are left out: the data are of kind 'general', so where the inputs go after a "
+    "step is not known."
+)
+PICTURES_NOTE = (
+    "Bands around curves are 95 % intervals, if the model carries error bars. Grey histograms and dots are the data; "
+    "where there are few, curves are on a grey ground, arrows are grey and maps hatched."
+)
+OVERALL = {
+    "good": "No check found anything that matters.",
+    "caution": "Some checks found what matters, though not much",
+    "bad": "Some checks found what matters much",
+}
+
+
+def write(
+    sde: LearnedSDE,
+    data: Transitions | BlockedTransitions,
+    path: str | os.PathLike[str],
+    title: str | None,
+    saved_as: str | os.PathLike[str] | None,
+    rng: RNG,
+) -> Path:
+    """Write the page, as `itofit.report` says."""
+    target = checked_target(path)
+    if title is not None and not isinstance(title, str):
+        raise InputError(f"title must be a string or None, got {title!r}")
+    if saved_as is not None and not isinstance(saved_as, str | os.PathLike):
+        raise InputError(f"saved_as must be the path of a file or None, got {saved_as!r}")
+    random, seed = generator(rng)
+    diagnosis = check(sde, data, rng=random)
+    large = isinstance(data, BlockedTransitions) or len(data) > MOST_ROWS
+    rows = take_sample(sde, data, random).data if large else data
+    assert isinstance(rows, Transitions)
+    heading = title or f"Drift and noise of {', '.join(sde.output_names)}"
+    with style():
+        body = [
+            *_headline(sde, data, diagnosis, heading),
+            *_learned(sde, rows),
+            *_trust(sde, rows, diagnosis, random),
+            *_made(sde, seed),
+            *_used(sde, None if saved_as is None else os.fspath(saved_as)),
+        ]
+    write_whole(target, page.document(heading, body))
+    return Path(path)
+
+
+def _headline(
+    sde: LearnedSDE, data: Transitions | BlockedTransitions, diagnosis: Diagnosis, heading: str
+) -> Iterable[str]:
+    """What it is about, and the verdict."""
+    yield page.heading(heading)
+    yield page.equation(sde.input_names, sde.output_names)
+    n, judged = len(data), len(diagnosis.residuals)
+    shown = f"{n:,}" if judged == n else f"{judged:,} of {n:,}"
+    groups = sde.data.n_groups
+    tracks = "" if groups is None else " in 1 trajectory" if groups == 1 else f" in {groups:,} trajectories"
+    learned = f"Learned with itofit {sde.version} from {sde.data.n_transitions:,} transitions{tracks}"
+    yield page.paragraph(f"{learned}; shown and checked with {shown}.")
+    worse = [finding.title for finding in diagnosis.findings if finding.verdict in ("caution", "bad")]
+    yield page.verdict_box(diagnosis.worst, OVERALL[diagnosis.worst] + (f": {', '.join(worse)}." if worse else ""))
+
+
+def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
+    """Pictures and numbers of drift and noise."""
+    yield page.section("What was learned")
+    yield page.gallery(about_model(sde, rows))
+    yield page.note(PICTURES_NOTE)
+    if max(sde.n_inputs, sde.n_outputs) > MOST:
+        yield page.note(f"Pictures are of the first {MOST} inputs and outputs.")
+    yield page.subsection("In numbers")
+    yield page.tables(tables(sde, rows))
+    yield page.note(tables_note(sde, rows))
+
+
+def _trust(sde: LearnedSDE, rows: Transitions, diagnosis: Diagnosis, random: np.random.Generator) -> Iterable[str]:
+    """Findings, residuals and simulated paths."""
+    yield page.section("How far to trust it")
+    yield page.findings(diagnosis)
+    yield page.note(f"Tests at level {diagnosis.level:g}; a deviation counts if it is also large enough to matter.")
+    yield page.subsection("Residuals")
+    yield page.gallery(about_residuals(sde, diagnosis))
+    yield page.subsection("Simulated and observed")
+    if sde.kind == "general":
+        yield page.paragraph(NO_SIMULATION)
+    else:
+        yield page.gallery(about_distributions(sde, rows, random))
+
+
+def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
+    """Training, settings, versions."""
+    yield page.section("How it was made")
+    yield page.gallery(about_training(sde))
+    yield page.printed(sde.summary())
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "matplotlib"))
+    facts = {
+        "Learned with": f"itofit {sde.version}, seed {'of a generator' if sde.seed is None else sde.seed}",
+        "This page": f"itofit {__version__}, seed {'of a generator' if seed is None else seed}; "
+        f"{libraries}, Python {platform.python_version()}",
+    }
+    for name, settings in (("Drift", sde.drift_settings), ("Covariance", sde.covariance_settings)):
+        if isinstance(settings, Settings):
+            facts[f"{name} settings"] = str(settings)
+    yield page.definitions(facts.items())
+
+
+def _used(sde: LearnedSDE, file: str | None) -> Iterable[str]:
+    """How to use it."""
+    yield page.section("Use it")
+    yield page.code(_usage(sde, file))
+
+
+def _usage(sde: LearnedSDE, file: str | None) -> str:
+    """Code that loads the model and asks for the drift in the middle of the range."""
+    x = ", ".join(f"{value:.3g}" for value in sde.box.mean(axis=0))
+    ask = f"f = sde.drift([[{x}]])" if sde.drift_spread is None else f"f, f_std = sde.drift([[{x}]], return_std=True)"
+    save = ["# sde.npz is an example of a name", 'sde.save("sde.npz")  # where it was learned', ""]
+    load = ["import itofit", "", f"sde = itofit.load({_quoted(file or 'sde.npz')})", ask]
+    return "\n".join(load if file else save + load)
+
+
+def _quoted(text: str) -> str:
+    """A string as Python reads it, in double quotes."""
+    return json.dumps(text, ensure_ascii=False)

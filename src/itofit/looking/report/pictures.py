@@ -1,0 +1,186 @@
+"""The pictures of a page: one for each panel, so that they are legible on a phone and stand in columns on a desk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from io import BytesIO
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from itofit.data.transitions import Transitions
+from itofit.learning.automatic.search import LEAST_GAIN, SearchHistory
+from itofit.looking import plot
+from itofit.looking.check import Diagnosis
+from itofit.looking.plot.canvas import few_ticks, lines, plain
+from itofit.looking.plot.grids import MOST, panels_of
+from itofit.looking.plot.simulated import compare_all, draw_compared
+from itofit.looking.plot.views import rest_point, slice_title
+from itofit.model.sde import LearnedSDE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DPI, MAPS_DPI = 130, 100
+"""Dots per inch; fewer for many maps, whose colours need much room."""
+PANEL, PLANE, HALF = (5.2, 3.6), (5.2, 4.4), (2.6, 2.1)
+"""Width and height in inches: of curves, of planes, of one of many small panels."""
+MAPPED = 3
+"""Outputs that drifts of three inputs are mapped of, and covariances drawn of."""
+
+
+class Picture(NamedTuple):
+    """A picture as PNG, and what it shows."""
+
+    png: bytes
+    width: int
+    height: int
+    text: str
+
+
+def about_model(sde: LearnedSDE, data: Transitions) -> list[Picture]:
+    """Drift and noise."""
+    found = []
+    if sde.n_inputs <= 2 and sde.n_outputs <= 2:
+        size = PANEL if sde.n_inputs == 1 else PLANE
+        found = [one_panel(panel.draw, sentence(panel.about), size) for panel in panels_of(sde, data)]
+    if sde.n_inputs >= 2 or sde.n_outputs > 2:
+        found += [small_panels(sde, data, j) for j in range(min(sde.n_outputs, MOST))]
+    if sde.n_inputs == 3 and sde.n_outputs <= MAPPED:
+        found += [drift_maps(sde, data, j) for j in range(sde.n_outputs)]
+    if sde.structure == "full" and (sde.n_inputs, sde.n_outputs) != (2, 2) and sde.n_outputs <= MAPPED:
+        found += [covariance_panels(sde, data, pair) for pair in combinations(range(sde.n_outputs), 2)]
+    return found
+
+
+def about_residuals(sde: LearnedSDE, diagnosis: Diagnosis) -> list[Picture]:
+    """Residuals against the normal distribution and each input."""
+    figures = [new_figure(PANEL) for _ in range(1 + sde.n_inputs)]
+    plot.residuals(diagnosis, [figure.add_subplot() for figure in figures], sde=sde)
+    texts = ["Quantiles of the residuals against those of the normal distribution"]
+    texts += [f"Mean and variance of the residuals along {name}" for name in sde.input_names]
+    return [picture(figure, text) for figure, text in zip(figures, texts, strict=True)]
+
+
+def about_distributions(sde: LearnedSDE, data: Transitions, rng: np.random.Generator) -> list[Picture]:
+    """Simulated against observed states, of each variable that can be compared."""
+    found = list(compare_all(sde, data, None, rng).items())[: 2 * MOST]
+    return [
+        one_panel(partial(draw_compared, each, name), f"Simulated and observed distribution of {name}", PANEL)
+        for name, each in found
+    ]
+
+
+def about_training(sde: LearnedSDE) -> list[Picture]:
+    """How training went."""
+    text = f"How good drift and covariance were during training{kept_text(sde)}"
+    return [one_panel(lambda ax: plot.history(sde, ax), text, PANEL)]
+
+
+def kept_text(sde: LearnedSDE) -> str:
+    """Why the iteration that was kept need not be the best that is drawn."""
+    if not isinstance(sde.covariance_history, SearchHistory):
+        return ""
+    text = (
+        f". Frequencies are kept until later ones have a log-evidence that is larger by more than {LEAST_GAIN:g}: a "
+        "slightly higher one may follow the one that is marked."
+    )
+    if sde.covariance_history.best_iteration:
+        text += (
+            " Of the covariance, those that are marked are used only if they also predict held-out data better than "
+            "those of the start: see “structure” below."
+        )
+    return text
+
+
+# Making them
+
+
+def small_panels(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
+    """Drift and variance of one output, side by side, along each input below each other."""
+    m = min(sde.n_inputs, MOST)
+    figure = new_figure((2 * HALF[0], 0.3 + HALF[1] * m))
+    panels = figure.subplots(m, 2, squeeze=False)
+    for i, (left, right) in enumerate(panels):
+        plot.drift(sde, data, output=output, along=i, ax=left)
+        plot.diffusion(sde, data, entry=(output, output), along=i, ax=right)
+    for column in panels.T:
+        edges = np.array([ax.get_ylim() for ax in column])
+        for ax in column:
+            _small(ax)
+            ax.set_ylim(edges[:, 0].min(), edges[:, 1].max())
+    name = sde.output_names[output]
+    return picture(figure, f"Drift and noise variance of {name} along each input{_others(sde, data)}")
+
+
+def drift_maps(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
+    """Maps of one component of the drift over each two inputs, below each other."""
+    planes = list(combinations(range(sde.n_inputs), 2))
+    figure = new_figure((PLANE[0], 3.2 * len(planes)))
+    for along, ax in zip(planes, figure.subplots(len(planes), squeeze=False)[:, 0], strict=True):
+        plot.heatmap(sde, "drift", output, data, along=along, ax=ax)
+    return picture(figure, f"Maps of the drift of {sde.output_names[output]} over each two inputs", MAPS_DPI)
+
+
+def covariance_panels(sde: LearnedSDE, data: Transitions, pair: tuple[int, int]) -> Picture:
+    """One covariance along each input, below each other, in the same range."""
+    m = min(sde.n_inputs, MOST)
+    figure = new_figure((2 * HALF[0], 0.3 + HALF[1] * m))
+    panels = figure.subplots(m, 1, squeeze=False)[:, 0]
+    for i, ax in enumerate(panels):
+        plot.diffusion(sde, data, entry=pair, along=i, ax=ax)
+    edges = np.array([ax.get_ylim() for ax in panels])
+    for ax in panels:
+        _small(ax)
+        ax.set_ylim(edges[:, 0].min(), edges[:, 1].max())
+    a, b = (sde.output_names[j] for j in pair)
+    return picture(figure, f"Noise covariance of {a} and {b} along each input{_others(sde, data)}")
+
+
+def _small(ax: Axes) -> None:
+    """One of several small panels: its words are small, and the caption says the rest."""
+    few_ticks(ax, 4)
+    ax.set(xlabel=lines(ax.get_xlabel(), 24), ylabel=lines(ax.get_ylabel().replace("\n", " "), 22), title="")
+    legend = ax.get_legend()
+    if legend is not None:
+        legend.remove()
+    ax.xaxis.label.set_fontsize("small")
+    ax.yaxis.label.set_fontsize("small")
+
+
+def _others(sde: LearnedSDE, data: Transitions) -> str:
+    """Where the inputs are that are not drawn along."""
+    point, chosen = rest_point(sde, data, None)
+    others = slice_title(sde, (), point, chosen, 1000) if sde.n_inputs > 1 else ""
+    return f", the others {plain(others)}" if others else ""
+
+
+def one_panel(draw: Callable[..., Any], text: str, size: tuple[float, float]) -> Picture:
+    """A picture that a function draws, given ``ax=``."""
+    figure = new_figure(size)
+    draw(ax=figure.add_subplot())
+    return picture(figure, text)
+
+
+def new_figure(size: tuple[float, float]) -> Figure:
+    """A figure that pyplot knows nothing of."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
+
+    return Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07))
+
+
+def picture(figure: Figure, text: str, dpi: int = DPI) -> Picture:
+    """A figure as PNG."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi)
+    width, height = (round(dpi * float(inches)) for inches in figure.get_size_inches())
+    return Picture(buffer.getvalue(), width, height, text)
+
+
+def sentence(text: str) -> str:
+    """With a capital letter, and as people write it."""
+    return plain(text[:1].upper() + text[1:])

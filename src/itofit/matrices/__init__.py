@@ -1,0 +1,1 @@
+"""Symmetric matrices: covariances, their entries, roots and links."""

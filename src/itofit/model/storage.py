@@ -1,0 +1,149 @@
+"""Files: arrays and JSON in one `.npz`, written whole or not at all, read without executing anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import InputError, ModelFileError, fraction
+from itofit.matrices.symmetric import floor_limits
+
+FORMAT = 4
+"""Version of the file format; a reader refuses files of a later one."""
+
+_METADATA = "metadata"
+_CORRUPT = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    SyntaxError,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+    RuntimeError,
+    MemoryError,
+)
+"""What reading a damaged file raises; the last two for encrypted members or deep nesting, and for absurd shapes."""
+
+
+def write(path: str | os.PathLike[str], arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any]) -> None:
+    """Write arrays and metadata to exactly this path, replacing what was there only once everything is written."""
+    text = json.dumps({"format": FORMAT, "program": "itofit", **metadata})
+    with whole_file(path) as file:
+        np.savez(file, **{_METADATA: np.array(text)}, **arrays)  # type: ignore[arg-type]
+
+
+def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write a file, replacing what was there only once everything is written."""
+    with whole_file(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of what is at a path when all went well and vanishes otherwise."""
+    target = checked_target(path)
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with partial.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            partial.chmod(stat.S_IMODE(target.stat().st_mode))
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def checked_target(path: str | os.PathLike[str]) -> Path:
+    """Where a file will be written, links followed; an error if it cannot be."""
+    target = Path(os.path.realpath(path))  # a link stays a link
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: there is no directory {target.parent}")
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write {target}: it is a directory; give the path of a file in it")
+    return target
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Arrays and metadata of a file written by `write`; a ModelFileError says what is wrong with any other."""
+    with open(path, "rb") as opened:
+        if not zipfile.is_zipfile(opened):
+            raise ModelFileError(f"{path} is not a readable itofit file: it is truncated, corrupt or of another kind")
+        opened.seek(0)
+        try:
+            return _read_open(path, opened)
+        except ModelFileError:
+            raise
+        except _CORRUPT as error:
+            raise ModelFileError(f"{path} is not a readable itofit file: it is corrupt ({error})") from error
+
+
+def _read_open(path: str | os.PathLike[str], opened: BinaryIO) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    file = np.load(opened, allow_pickle=False)
+    if not isinstance(file, np.lib.npyio.NpzFile) or _METADATA not in file.files:
+        raise ModelFileError(f"{path} was not written by itofit: it holds no metadata")
+    metadata = json.loads(str(file[_METADATA]))
+    if not isinstance(metadata, dict) or metadata.get("program") != "itofit":
+        raise ModelFileError(f"{path} was not written by itofit")
+    found = metadata.get("format")
+    if not isinstance(found, int) or found > FORMAT:
+        raise ModelFileError(
+            f"{path} has file format {found}, this version of itofit reads up to {FORMAT}; upgrade itofit"
+        )
+    arrays = {name: file[name] for name in file.files if name != _METADATA}
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ModelFileError(f"{path} is not a readable itofit file: it is corrupt (a member is not an array)")
+    return arrays, metadata
+
+
+def in_this_format(
+    arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, Any]
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """What a file of an earlier format says, in the words of this one.
+
+    The second had no names of variables, the third no models in a model but the members of an ensemble.
+    """
+    if metadata["format"] < 2:
+        arrays, metadata = _from_format_1(arrays, metadata)
+    if metadata["format"] < 3:
+        metadata = metadata | {"input_names": [], "output_names": []}
+    if metadata["format"] < 4:
+        members = [in_this_format({}, {"format": 3} | own)[1] for own in metadata.get("members", [])]
+        metadata = metadata | {"others": {f"members.{place}": own for place, own in enumerate(members)}}
+    return arrays, metadata
+
+
+def _from_format_1(
+    arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, Any]
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """What a file of the first format says, in the words of the second."""
+    d = len(arrays["floor_factor"])
+    metadata = metadata | {"link": "identity", "candidates": [], "searched_on": "", "drift_in_noise_units": False}
+    for name in ("drift", "covariance"):
+        metadata[f"{name}_history"] = {"kind": "History", "stopped": metadata[f"{name}_stopped"]}
+        metadata[f"{name}_settings"] = {"kind": "Settings"} | metadata[f"{name}_settings"]
+    metadata["data"] = {"kind": "DataSummary"} | metadata["data"]
+    return arrays | {"limits": floor_limits(fraction("floor", metadata["floor"]), d)}, metadata
+
+
+def check_array(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], *, complex_: bool = False) -> None:
+    """Raise unless an array of a file is what it should be."""
+    wanted = "complex128" if complex_ else "float64"
+    if array.shape != shape or array.dtype != wanted or not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite {wanted} of shape {shape}, got {array.dtype} of shape {array.shape}")

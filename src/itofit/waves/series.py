@@ -1,0 +1,185 @@
+"""Fourier series with free frequencies: the functions that training finds.
+
+======  ============  ==========  =====================================================
+symbol  name          shape       meaning
+======  ============  ==========  =====================================================
+x       x             (n, m)      points, in the user's units
+u       u             (n, m)      the same points scaled, u = (x - shift) / scale
+ω       omega         (K, m)      frequencies, in scaled units
+β̂       beta          (K, p)      complex amplitudes, in the units of the outputs
+S       S = C + iD    (n, K)      features exp(i ω_k·u_n), stored as real rows [C D]ᵀ
+======  ============  ==========  =====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._blocks import BLOCK_ROWS, map_chunks, one_blas_thread
+from itofit._checks import Complex, Float, columns
+from itofit.data.rows import column_range, scaled
+from itofit.waves.chebyshev import evaluate, evaluation_seconds, expansion, n_terms
+from itofit.waves.trigonometry import cos_sin
+
+ACCURACY = 1e-15
+"""Of evaluation by polynomials, relative to Σ|β̂_k|: that of direct sums."""
+HIGHEST_FREQUENCY = 40.0
+"""Relative to half the range of the points: beyond, rounding in polynomials of high degree would be felt."""
+FEWEST_POINTS = 4096
+"""For fewer points the polynomials are not worth their set-up."""
+FEATURE = 4e-9
+"""Seconds of one core to make and add one feature at one point."""
+
+
+def feature_blocks(omega: Float, u: Float, rows: slice) -> Iterator[tuple[slice, Float]]:
+    """Blocks of some rows of u with their `cos_sin`; each is gone when the next one comes."""
+    buffer = np.empty(2 * len(omega) * min(BLOCK_ROWS, rows.stop - rows.start))
+    for start in range(rows.start, rows.stop, BLOCK_ROWS):
+        block = slice(start, min(start + BLOCK_ROWS, rows.stop))
+        size = block.stop - block.start
+        out = buffer[: 2 * len(omega) * size].reshape(-1, size)
+        yield block, cos_sin(omega, u[block], out)
+
+
+def real_amplitudes(beta: Complex) -> Float:
+    """The real matrix B of shape (2K, p) with Re(S β̂) = [C D] B."""
+    return np.concatenate([beta.real, -beta.imag])
+
+
+def real_sum(omega: Float, beta: Complex, u: Float) -> Float:
+    """Re Σ_k β̂_k exp(i ω_k·u_n), without ever holding S for all points.
+
+    Feature by feature; or at many points of up to three inputs, where that costs less, by a sum of Chebyshev
+    polynomials that is equal to the series in the box of the points.
+
+    Parameters
+    ----------
+    omega : array of shape (K, m)
+    beta : complex array of shape (K, p)
+    u : array of shape (n, m)
+
+    Returns
+    -------
+    array of shape (n, p)
+    """
+    if len(u) >= FEWEST_POINTS and u.shape[1] <= 3:
+        low, high = column_range(u)
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        theta = np.abs(omega).max(axis=0) * half
+        if theta.max() < HIGHEST_FREQUENCY:
+            Q = [n_terms(side, ACCURACY) for side in theta]
+            if evaluation_seconds(len(u), Q, beta.shape[1], len(omega)) < FEATURE * len(omega) * len(u):
+                return _polynomial_sum(omega, beta, u, middle, np.where(half > 0, half, 1.0), Q)
+    return direct_sum(omega, beta, u)
+
+
+def direct_sum(omega: Float, beta: Complex, u: Float) -> Float:
+    """`real_sum` feature by feature."""
+    B = real_amplitudes(beta).T
+    out = np.empty((len(u), B.shape[0]))
+
+    def at(chunk: slice) -> None:
+        for block, CD in feature_blocks(omega, u, chunk):
+            out[block] = (B @ CD).T
+
+    map_chunks(at, len(u))
+    return out
+
+
+def _polynomial_sum(omega: Float, beta: Complex, u: Float, middle: Float, half: Float, Q: list[int]) -> Float:
+    """`real_sum` at the points u = middle + half · t, by Q polynomials of t in each direction."""
+    left = beta * np.exp(1j * (omega @ middle))[:, None]
+    for d, q in enumerate(Q[:-1]):
+        left = (left[:, :, None] * expansion(omega[:, d] * half[d], q)[:, None]).reshape(len(omega), -1)
+    last = expansion(omega[:, -1] * half[-1], Q[-1])
+    with one_blas_thread:
+        coefficients = (left.T @ last).real.reshape(beta.shape[1], *Q)
+    out = np.empty((len(u), beta.shape[1]))
+
+    def at(chunk: slice) -> None:
+        out[chunk] = evaluate(coefficients, (u[chunk].T - middle[:, None]) / half[:, None]).T
+
+    map_chunks(at, len(u))
+    return out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FourierSeries:
+    """x ↦ offset + Re Σ_k β̂_k exp(i ω_k·(x − shift)/scale), with its derivatives.
+
+    The scaling of the inputs is kept apart from the frequencies, so that data far from zero lose no digits.
+
+    Parameters
+    ----------
+    omega : array of shape (K, m)
+        Frequencies, for scaled inputs.
+    beta : complex array of shape (K, p)
+        Amplitudes.
+    shift, scale : arrays of shape (m,)
+        Of the inputs.
+    offset : array of shape (p,)
+        Added to the outputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from itofit import FourierSeries
+    >>> sine = FourierSeries(omega=np.array([[2.0]]), beta=np.array([[-1j]]),
+    ...                      shift=np.zeros(1), scale=np.ones(1), offset=np.zeros(1))
+    >>> x = np.array([[0.0], [0.25]])
+    >>> np.allclose(sine(x), np.sin(2 * x))
+    True
+    >>> sine.jacobian(x).shape
+    (2, 1, 1)
+    """
+
+    omega: Float
+    beta: Complex
+    shift: Float
+    scale: Float
+    offset: Float
+
+    @property
+    def n_features(self) -> int:
+        """K, the number of frequencies."""
+        return self.omega.shape[0]
+
+    @property
+    def n_inputs(self) -> int:
+        """m, the number of variables of the function."""
+        return self.omega.shape[1]
+
+    @property
+    def n_outputs(self) -> int:
+        """p, the number of values of the function."""
+        return self.beta.shape[1]
+
+    def __call__(self, x: npt.ArrayLike) -> Float:
+        """Values at the points x of shape (n, m): an array of shape (n, p)."""
+        return self.offset + real_sum(self.omega, self.beta, self._scaled(x))
+
+    def jacobian(self, x: npt.ArrayLike) -> Float:
+        """First derivatives: [i, a, b] is ∂(output a)/∂x_b at point i, shape (n, p, m)."""
+        omega = self.omega / self.scale
+        beta = 1j * self.beta[:, :, None] * omega[:, None, :]
+        return self._sum_with(x, beta)
+
+    def hessian(self, x: npt.ArrayLike) -> Float:
+        """Second derivatives: [i, a, b, c] is ∂²(output a)/∂x_b∂x_c at point i, shape (n, p, m, m)."""
+        omega = self.omega / self.scale
+        beta = -self.beta[:, :, None, None] * omega[:, None, :, None] * omega[:, None, None, :]
+        return self._sum_with(x, beta)
+
+    def _sum_with(self, x: npt.ArrayLike, beta: Complex) -> Float:
+        """The series at x with amplitudes of any shape (K, ...): an array of shape (n, ...)."""
+        u = self._scaled(x)
+        flat = real_sum(self.omega, beta.reshape(self.n_features, -1), u)
+        return flat.reshape(len(u), *beta.shape[1:])
+
+    def _scaled(self, x: npt.ArrayLike) -> Float:
+        points = columns("x", x, n_columns=self.n_inputs)
+        return scaled(points, self.shift, self.scale)
