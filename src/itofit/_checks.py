@@ -7,7 +7,9 @@ number of axes that was asked for; nothing is copied that is already in that for
 from __future__ import annotations
 
 import numbers
-from typing import TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,94 @@ Float: TypeAlias = npt.NDArray[np.float64]
 Complex: TypeAlias = npt.NDArray[np.complex128]
 Int: TypeAlias = npt.NDArray[np.intp]
 RNG: TypeAlias = int | np.integer | np.random.Generator | None
+
+
+# Messages
+
+
+@dataclass(frozen=True)
+class Option:
+    """An argument of a function, perhaps with a value: what the command line calls --argument.
+
+    Parameters
+    ----------
+    name : str
+    value : object, optional
+        The value that is spoken of; left out, the argument itself is.
+    of : str, optional
+        The function, where the text names it: fit(..., link='log').
+    """
+
+    name: str
+    value: object = None
+    of: str | None = None
+
+    def __str__(self) -> str:
+        text = self.name if self.value is None else f"{self.name}={self.value!r}"
+        return text if self.of is None else f"{self.of}(..., {text})"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A column of the inputs or of the increments, by its place, and by its name where one is known."""
+
+    role: Literal["inputs", "increments"]
+    place: int
+    name: str | None = None
+
+    def __str__(self) -> str:
+        column = f"{self.role} column {self.place}"
+        return column if self.name is None else f"{column} ({self.name})"
+
+
+@dataclass(frozen=True)
+class Either:
+    """A phrase that is one thing in Python and another at the command line."""
+
+    python: str
+    command: str
+
+    def __str__(self) -> str:
+        return self.python
+
+
+class Message(str):
+    """A text that keeps what it speaks of as data, so that every surface can say it in its own words.
+
+    As a string it is what Python says. Fields of the template are values; `Option`, `Variable`, `Either` and other
+    messages among them are worded anew by `worded`.
+
+    Examples
+    --------
+    >>> from itofit._checks import Message, Option
+    >>> text = Message("{h} must be a number > 0, got {got!r}", h=Option("min_h"), got=-1)
+    >>> print(text)
+    min_h must be a number > 0, got -1
+    >>> text.worded(lambda part: "--min-step" if part == Option("min_h") else None)
+    '--min-step must be a number > 0, got -1'
+    """
+
+    template: str
+    fields: dict[str, object]
+
+    def __new__(cls, template: str, /, **fields: object) -> Self:
+        message = super().__new__(cls, template.format(**fields))
+        message.template, message.fields = template, fields
+        return message
+
+    def worded(self, word: Callable[[object], str | None]) -> str:
+        """The text with every field as `word` says it; where that is None, as Python does."""
+
+        def said(part: object) -> object:
+            own = word(part)
+            if own is not None:
+                return own
+            return part.worded(word) if isinstance(part, Message) else part
+
+        return self.template.format(**{name: said(part) for name, part in self.fields.items()})
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, object]]:  # type: ignore[override]
+        return (self.template,), self.fields
 
 
 class InputError(ValueError):

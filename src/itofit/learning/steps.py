@@ -3,10 +3,10 @@
 What transitions tell are the mean rate m and the covariance C of one step (`itofit.model.finite_step`). Given a drift
 and a covariance, the mean of a wave over the step that they make from x is a function of x again, so the mean of the
 steps of a drift (1, X) c is (1, X̄) c, with features X̄ that are the means of X. At the places of the data
-(1, X̄) ≈ (1, X) B for a matrix B, and the drift whose steps have the mean m = (1, X) c is (1, X) B⁻¹c; the posterior
-of its amplitudes is that of m, multiplied by B⁻¹ as well. The covariance moves by what its own steps lack of C, in its own features. Both are
-repeated with the new drift and covariance, as long as that brings their steps nearer to those that were learned; if
-data are less likely with the steps where that ends, nothing is corrected.
+(1, X̄) ≈ (1, X) B for a matrix B, and the drift whose steps have the mean m = (1, X) c is (1, X) B⁻¹c; the posterior of
+its amplitudes is that of m, multiplied by B⁻¹ as well. The covariance moves by what its own steps lack of C, in its own
+features. Both are repeated with the new drift and covariance, as long as that brings their steps nearer to those that
+were learned; if data are less likely with the steps where that ends, nothing is corrected.
 
 Where B⁻¹ would amplify noise it is held back. The correction of an output has at each place a variance v, from the
 posterior of the amplitudes of m with its ridges, and over all data the mean square b² besides: the one for which the
