@@ -10,7 +10,8 @@ import pytest
 import itofit
 from itofit import ARFF, InputError, ModelFileError, Transitions, fit
 from itofit.learning.automatic.search import SearchHistory
-from itofit.learning.paper.arff import History, Settings
+from itofit.waves.parameters import Settings
+from itofit.learning.paper.arff import History
 from itofit.model.training import AutomaticSettings, Candidate, DataSummary, candidates_text, pack, unpack
 
 

@@ -18,9 +18,9 @@ from itofit.data.transitions import Transitions
 from itofit.experiments import epidemic, wave
 from itofit.experiments.expected import expected_loss_in_box, expected_loss_of
 from itofit.experiments.problems import EXPERIMENTS, Experiment
-from itofit.learning.paper.arff import ARFF
 from itofit.matrices.symmetric import Factor, Structure, square_root
 from itofit.model.simulation import Steps, gaussian_paths
+from itofit.waves.parameters import ARFF
 
 N_STEPS = 100
 """Steps of the simulated paths of experiments 1 to 5."""

@@ -31,9 +31,9 @@ import numpy.typing as npt
 
 from itofit._checks import RNG, Float, InputError, Int, columns, count, float_array, generator, one_of, positive
 from itofit.data.transitions import Transitions
-from itofit.learning.paper.arff import ARFF
 from itofit.matrices.symmetric import Structure
 from itofit.model.likelihood import gaussian_nll
+from itofit.waves.parameters import ARFF
 
 Observation = Literal["events", "fixed-lag"]
 

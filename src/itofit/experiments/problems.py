@@ -12,9 +12,9 @@ import numpy as np
 
 from itofit._checks import RNG, Float, count, generator
 from itofit.data.transitions import Transitions
-from itofit.learning.paper.arff import ARFF
 from itofit.matrices.symmetric import Factor, Structure
 from itofit.model.likelihood import gaussian_nll
+from itofit.waves.parameters import ARFF
 
 Function = Callable[[Float], Float]
 

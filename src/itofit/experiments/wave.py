@@ -40,9 +40,9 @@ import numpy.typing as npt
 
 from itofit._checks import RNG, Float, InputError, columns, count, generator, positive
 from itofit.data.transitions import Transitions
-from itofit.learning.paper.arff import ARFF
 from itofit.matrices.symmetric import Structure
 from itofit.model.likelihood import gaussian_nll
+from itofit.waves.parameters import ARFF
 
 N_CELLS = 1000
 T_END = 2

@@ -15,7 +15,6 @@ from itofit._checks import RNG, InputError, generator
 from itofit._version import __version__
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.transitions import Transitions
-from itofit.learning.paper.arff import Settings
 from itofit.looking.check import Diagnosis, check
 from itofit.looking.check.sample import MOST_ROWS, take_sample
 from itofit.looking.plot.canvas import style
@@ -25,6 +24,7 @@ from itofit.looking.report.numbers import tables, tables_note
 from itofit.looking.report.pictures import about_distributions, about_model, about_residuals, about_training
 from itofit.model.learned import LearnedSDE
 from itofit.model.storage import checked_target, write_whole
+from itofit.waves.parameters import Settings
 
 NO_SIMULATION = (
     "Simulated and observed distributions are left out: the data are of kind 'general', so where the inputs go after a "
