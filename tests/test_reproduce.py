@@ -17,12 +17,12 @@ from itofit.cli import app
 from itofit.experiments import epidemic, runner
 from itofit.experiments.catalogue import CASES, Case
 from itofit.experiments.expected import expected_loss_in_box, expected_loss_of
-from itofit.experiments.methods import LABELS, METHODS, Problem
-from itofit.experiments.page import write_page
+from itofit.experiments.methods import LABELS, METHODS, Task
 from itofit.experiments.reproduce import write_report
+from itofit.experiments.reproduction_page import write_page
+from itofit.experiments.result_tables import Spread, conclusion, rows_of, verdicts
 from itofit.experiments.results import TRUTH, Results, Run
 from itofit.experiments.runner import Job, methods_of, missing, perform, run_all, seeds
-from itofit.experiments.tables import Spread, conclusion, rows_of, verdicts
 from itofit.matrices.symmetric import square_root
 
 FEATURES = ["algorithm-2", "default"]
@@ -101,7 +101,7 @@ def test_every_case_samples_and_knows_its_truth(name):
     x = data.inputs[:5]
     assert case.truth.drift(x).shape == (5, case.n_outputs)
     sigma = case.truth.covariance(x)
-    factor = case.diffusion(sigma) / case.diffusion_unit
+    factor = case.shown_diffusion(sigma) / case.diffusion_unit
     np.testing.assert_allclose(factor @ factor.swapaxes(1, 2), sigma, rtol=1e-9, atol=1e-15)
 
 
@@ -165,7 +165,7 @@ def test_losses_of_runs_are_those_of_their_data(results):
 
 
 def test_a_method_that_fails_leaves_no_file_and_others_run(tmp_path, monkeypatch):
-    def fail(problem, report):
+    def fail(task, report):
         raise RuntimeError("on purpose")
 
     monkeypatch.setitem(METHODS, "algorithm-2", replace(METHODS["algorithm-2"], learn=fail))
@@ -219,7 +219,7 @@ def test_ablations_are_what_they_say(monkeypatch):
     case = CASES["1"]
     train, held_out = case.sample(np.random.default_rng(0), True).split(0.1, rng=0)
     for name in ("algorithm-2", "no-resampling", "drift-step", "default"):
-        METHODS[name].learn(Problem(case, train, held_out, 0, True), lambda done, of: None)
+        METHODS[name].learn(Task(case, train, held_out, 0, True), lambda done, of: None)
     paper, plain, step, default = asked
     assert paper["drift"] == case.drift_settings
     assert not paper["refine"]
@@ -471,7 +471,7 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path, monkeypatch):
 
 
 def test_a_failed_training_fails_the_command(tmp_path, monkeypatch):
-    def fail(problem, report):
+    def fail(task, report):
         raise RuntimeError("on purpose")
 
     monkeypatch.setitem(METHODS, "algorithm-2", replace(METHODS["algorithm-2"], learn=fail))

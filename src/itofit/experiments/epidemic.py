@@ -33,7 +33,7 @@ from itofit._checks import RNG, Float, InputError, Int, columns, count, float_ar
 from itofit.data.transitions import Transitions
 from itofit.learning.paper.arff import ARFF
 from itofit.matrices.symmetric import Structure
-from itofit.model.likelihood import gaussian_nll
+from itofit.model.known import KnownSDE
 
 Observation = Literal["events", "fixed-lag"]
 
@@ -85,7 +85,7 @@ def drift(x: npt.ArrayLike) -> Float:
     >>> epidemic.drift([[0.5, 0.25]])
     array([[-0.5 ,  0.25]])
     """
-    return _rates(x) * [-1, 1]
+    return EQUATION.drift(x)
 
 
 def covariance(x: npt.ArrayLike) -> Float:
@@ -107,20 +107,28 @@ def covariance(x: npt.ArrayLike) -> Float:
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
     """
-    entries = np.maximum(_rates(x) / POPULATION, FLOOR)
-    return entries[:, :, None] * np.eye(2)
+    return EQUATION.covariance(x)
 
 
 def true_nll(data: Transitions) -> Float:
     """Loss of each transition under the diffusion, shape (n,)."""
-    return gaussian_nll(data.increments, data.h, drift(data.inputs), covariance(data.inputs))
+    return EQUATION.nll(data, pointwise=True)
 
 
-def _rates(x: npt.ArrayLike) -> Float:
+def _rates(x: Float) -> Float:
     """(r₁, r₂) at each x: shape (n, 2)."""
-    x0, x2 = columns("x", x, n_columns=2).T
+    x0, x2 = x.T
     x1 = 1 - x0 - x2
     return np.stack([4 * K1 * x0 * x1, K2 * x1], axis=1)
+
+
+def _sigma(x: Float) -> Float:
+    """σ(x) = diag(√r₁, √r₂) / √N, no variance being less than `FLOOR`: shape (n, 2, 2)."""
+    return np.sqrt(np.maximum(_rates(x) / POPULATION, FLOOR))[:, :, None] * np.eye(2)
+
+
+EQUATION = KnownSDE(f=lambda x: _rates(x) * [-1, 1], sigma=_sigma, n_inputs=2, n_outputs=2)
+"""The diffusion that the epidemic tends to; the state is x = (x̃₀, x̃₂)."""
 
 
 # The individuals

@@ -8,8 +8,8 @@ import numpy as np
 
 from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import LABELS
+from itofit.experiments.result_tables import CLEAR, Row, Spread, Verdict, conclusion, order_of_experiments
 from itofit.experiments.results import Run
-from itofit.experiments.tables import CLEAR, Row, Spread, Verdict, conclusion, order_of_experiments
 
 
 def agreement(rows: Sequence[Row]) -> list[str]:
@@ -46,13 +46,13 @@ def speed(rows: Sequence[Row]) -> list[str]:
 
 def paired(runs: Sequence[Run], method: str, other: str) -> dict[str, Spread]:
     """Loss of a method minus that of another on the same data, by experiment."""
-    found = {}
+    differences = {}
     for experiment in order_of_experiments(runs):
         losses = {(run.method, run.run): run.loss for run in runs if run.experiment == experiment}
         numbers = [n for name, n in losses if name == method and (other, n) in losses]
         if numbers:
-            found[experiment] = Spread.of([losses[method, n] - losses[other, n] for n in numbers])
-    return found
+            differences[experiment] = Spread.of([losses[method, n] - losses[other, n] for n in numbers])
+    return differences
 
 
 def comparison(runs: Sequence[Run], method: str, other: str) -> list[str]:
@@ -69,13 +69,13 @@ def comparison(runs: Sequence[Run], method: str, other: str) -> list[str]:
     return [f"{LABELS[method]} against {LABELS[other]}, loss on the same data: {'; '.join(parts)}."]
 
 
-def claims(found: Sequence[Verdict]) -> list[str]:
+def claims(verdicts: Sequence[Verdict]) -> list[str]:
     """The claim about Adam, and what becomes of it in the end."""
-    if not found:
+    if not verdicts:
         return []
-    better = [v.experiment for v in found if v.difference.mean < -CLEAR * v.difference.error]
-    never = [v.experiment for v in found if v.reached == 0]
-    lines = [conclusion(found)]
+    better = [v.experiment for v in verdicts if v.difference.mean < -CLEAR * v.difference.error]
+    never = [v.experiment for v in verdicts if v.reached == 0]
+    lines = [conclusion(verdicts)]
     if better:
         lines.append(f"Given more time it ends lower in {', '.join(better)}.")
     if never:

@@ -42,7 +42,7 @@ from itofit._checks import RNG, Float, InputError, columns, count, generator, po
 from itofit.data.transitions import Transitions
 from itofit.learning.paper.arff import ARFF
 from itofit.matrices.symmetric import Structure
-from itofit.model.likelihood import gaussian_nll
+from itofit.model.known import KnownSDE
 
 N_CELLS = 1000
 T_END = 2
@@ -79,7 +79,7 @@ def drift(x: npt.ArrayLike) -> Float:
     >>> wave.drift([0.125])
     array([[5.]])
     """
-    return _force(columns("x", x, n_columns=1))
+    return EQUATION.drift(x)
 
 
 def sigma(x: npt.ArrayLike) -> Float:
@@ -112,12 +112,12 @@ def covariance(x: npt.ArrayLike) -> Float:
     >>> round(float(wave.covariance([0.5]).item()), 6)
     0.0025
     """
-    return ((sigma(x) / 2) ** 2)[:, :, None]
+    return EQUATION.covariance(x)
 
 
 def true_nll(data: Transitions) -> Float:
     """Loss of each transition under the true drift and covariance, shape (n,)."""
-    return gaussian_nll(data.increments, data.h, drift(data.inputs), covariance(data.inputs))
+    return EQUATION.nll(data, pointwise=True)
 
 
 def _force(x: Float) -> Float:
@@ -130,6 +130,10 @@ def _bump(x: Float) -> Float:
 
 def _random_force(x: Float) -> Float:
     return (1 + _bump(x)) / 20
+
+
+EQUATION = KnownSDE(f=_force, sigma=lambda x: (_random_force(x) / 2)[:, :, None], general=True)
+"""The Euler-Maruyama form of a step; its input, the position, does not follow from ũ, which moves."""
 
 
 def _initial_value(x: Float) -> Float:

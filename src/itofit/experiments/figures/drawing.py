@@ -79,8 +79,8 @@ def empty_figure(case: Case, why: str) -> Figure:
 
 def by_method(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """The runs of each method but the truth, in the order of LOOKS."""
-    found = {run.method for run in runs} - {TRUTH}
-    order = [*(method for method in LOOKS if method in found), *sorted(found - set(LOOKS))]
+    present = {run.method for run in runs} - {TRUTH}
+    order = [*(method for method in LOOKS if method in present), *sorted(present - set(LOOKS))]
     return {method: [run for run in runs if run.method == method] for method in order}
 
 

@@ -138,7 +138,7 @@ def _values(case: Case, drift: Float, covariance: Float) -> Float:
     eigenvalues = np.linalg.eigvalsh(covariance[usable])
     usable = usable[eigenvalues[:, 0] > 1e-15 * eigenvalues[:, -1]]
     sigma = np.full(covariance.shape, np.nan)
-    sigma[usable] = case.diffusion(covariance[usable])
+    sigma[usable] = case.shown_diffusion(covariance[usable])
     rows, columns = np.array(_entries(case)).T
     return np.column_stack([drift, sigma[:, rows, columns]])
 
