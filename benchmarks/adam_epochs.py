@@ -107,9 +107,9 @@ def main():
     for batch_size in (8, 32):
         with jax.enable_x64():
             seconds = {}
-            found = ways(batch_size, arguments.uncompiled_steps)
+            timed = ways(batch_size, arguments.uncompiled_steps)
             for turn in range(arguments.turns + 1):  # the first turn compiles
-                for name, (run, n_steps) in found.items():
+                for name, (run, n_steps) in timed.items():
                     began = time.perf_counter()
                     run()
                     if turn:

@@ -92,10 +92,10 @@ def test_loss_is_the_likelihood(structure, changes):
     data = sample(d=2)
     with jax.enable_x64():
         units, networks, loss_sum, parameters, _ = setup(data, structure, **changes)
-        found = float(loss_sum(parameters, units.rows(data))) / len(data) + units.constant(data)
+        loss = float(loss_sum(parameters, units.rows(data))) / len(data) + units.constant(data)
     sde = network_sde(networks, units, structure)
     by_hand = gaussian_nll(data.increments, data.h, sde.drift(data.inputs), sde.covariance(data.inputs)).mean()
-    assert found == pytest.approx(by_hand, abs=1e-12)
+    assert loss == pytest.approx(by_hand, abs=1e-12)
     assert sde.nll(data) == pytest.approx(by_hand, abs=1e-12)
 
 
@@ -226,6 +226,11 @@ def test_full_covariance_is_positive_definite(full):
     sigma = network.diffusion(far)
     np.testing.assert_allclose(np.triu(sigma, 1), 0)
     np.testing.assert_allclose(sigma @ sigma.swapaxes(1, 2), network.covariance(far))
+    root = network.diffusion(far, "symmetric")
+    np.testing.assert_allclose(root, root.swapaxes(1, 2), atol=1e-12)
+    np.testing.assert_allclose(root @ root, network.covariance(far), atol=1e-12)
+    with pytest.raises(InputError, match="factor must be one of"):
+        network.diffusion(far, "lower")
 
 
 def test_same_seed_same_result(full):

@@ -1,7 +1,7 @@
 """Adam on the Euler-Maruyama likelihood, the baseline of the paper, and its continuation of a learned SDE.
 
 An epoch is one compiled function (`itofit.experiments.compiled`), a scan over shuffled batches. JAX and optax are
-imported when training starts; they compute in double precision, whatever JAX is set to elsewhere in the program.
+imported when training starts; they compute in double precision, and the precision of JAX elsewhere does not change.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def train_adam(
         Continue from it: its drift exactly; its covariance as closely as a Fourier layer of the same frequencies for
         the factor can. Both layers are then trained.
     progress : callable, optional
-        Called with the number of epochs done and of all.
+        progress(done, of) is called after each epoch.
 
     Returns
     -------

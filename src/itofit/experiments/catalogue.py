@@ -1,4 +1,4 @@
-"""All experiments of the paper in one form: data, truth, settings, published results, and what to draw of them.
+"""All experiments of the paper in one form: data, truth, settings, published results, and what figures show.
 
 `1`, `2`, `3a`, `3b`, `4a`, `4b`, `5`, `6` and `7` are the paper's. `1-` and `5-` carry the other sign of the drift's
 linear term (see `itofit.experiments.problems`), and `6-lag` is the epidemic seen at a fixed lag.
@@ -170,10 +170,10 @@ def _simulated(
     low: float = -np.inf,
     high: float = np.inf,
 ) -> Float:
-    """Euler-Maruyama paths of shape (n, n_steps + 1, s), whatever range the equation was learned in.
+    """Euler-Maruyama paths of shape (n, n_steps + 1, s), also beyond the range in which the equation was learned.
 
-    Functions are evaluated at the nearest point that has all inputs between `low` and `high`. All equations multiply
-    the same noise by the same kind of root of Σ, so that their paths can be compared one by one.
+    Functions are evaluated at the nearest point that has all inputs between `low` and `high`. The noise is multiplied
+    by the Cholesky factor of Σ for every equation, so that their paths can be compared one by one.
     """
 
     def sigma(x: Float) -> Float:

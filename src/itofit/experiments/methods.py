@@ -24,10 +24,11 @@ MOST_SECONDS = 1200.0
 DEEP = (64, 64)
 ADDED_LAYER = (64,)
 FINE_TUNING_RATE = 1e-4
-"""Learning rate of the hybrids: with Adam's 0.001 their first steps lose what they start from."""
+"""Learning rate of the hybrids: with Adam's 0.001 the first steps destroy what they start from."""
 BATCH_OF_DEEP = 32
 
-Report = Callable[[int, int], None]
+ShowProgress = Callable[[int, int], None]
+"""Called with the number of epochs done and of all."""
 
 
 class Task(NamedTuple):
@@ -65,7 +66,7 @@ class Method:
     about : str
         One sentence for readers of the results.
     learn : callable
-        learn(task, report) calls report(done, of) to show its progress.
+        learn(task, show_progress) calls show_progress(done, of) as it goes.
     only : tuple of str
         Experiments in which it runs by default; empty: all.
     needs_jax : bool
@@ -74,7 +75,7 @@ class Method:
     name: str
     label: str
     about: str
-    learn: Callable[[Task, Report], Outcome]
+    learn: Callable[[Task, ShowProgress], Outcome]
     only: tuple[str, ...] = ()
     needs_jax: bool = False
 
@@ -83,7 +84,7 @@ class Method:
 
 
 def _fitted(task: Task, **options: object) -> tuple[itofit.LearnedSDE, float]:
-    """A learned equation and the seconds that it took."""
+    """A learned equation, and how many seconds learning took."""
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", itofit.ConvergenceWarning)
@@ -109,7 +110,9 @@ def _outcome_of_features(task: Task, sde: itofit.LearnedSDE, seconds: float, to_
     return Outcome(sde, loss, loss, seconds, to_best, 0.0, np.array([to_best]), np.array([loss]), settings)
 
 
-def _learn_algorithm_2(task: Task, report: Report, *, resample: bool = True, drift_step: bool = False) -> Outcome:
+def _learn_algorithm_2(
+    task: Task, show_progress: ShowProgress, *, resample: bool = True, drift_step: bool = False
+) -> Outcome:
     sde, seconds = _algorithm_2(task, resample=resample, drift_step=drift_step)
     to_best = seconds if drift_step else _seconds_to_best(sde)
     return _outcome_of_features(task, sde, seconds, to_best, _settings_text(sde))
@@ -125,7 +128,7 @@ def _settings_text(sde: itofit.LearnedSDE) -> str:
     return f"drift {sde.drift_settings}; covariance {sde.covariance_settings}"
 
 
-def _learn_default(task: Task, report: Report) -> Outcome:
+def _learn_default(task: Task, show_progress: ShowProgress) -> Outcome:
     sde, seconds = _fitted(task)
     return _outcome_of_features(task, sde, seconds, seconds, f"none; chosen: {sde.structure}, {sde.link} link")
 
@@ -160,7 +163,9 @@ def _adam_settings(task: Task, batch_size: int | None = None, **options: object)
     )
 
 
-def _trained(task: Task, settings: Adam, report: Report, start: itofit.LearnedSDE | None = None) -> AdamRun:
+def _trained(
+    task: Task, settings: Adam, show_progress: ShowProgress, start: itofit.LearnedSDE | None = None
+) -> AdamRun:
     return train_adam(
         task.train,
         task.validation,
@@ -168,24 +173,24 @@ def _trained(task: Task, settings: Adam, report: Report, start: itofit.LearnedSD
         structure=task.case.structure,
         rng=task.seed,
         start=start,
-        progress=report,
+        progress=show_progress,
     )
 
 
-def _learn_adam(task: Task, report: Report) -> Outcome:
+def _learn_adam(task: Task, show_progress: ShowProgress) -> Outcome:
     settings = _adam_settings(task)
-    return _outcome_of_adam(_trained(task, settings, report), settings)
+    return _outcome_of_adam(_trained(task, settings, show_progress), settings)
 
 
-def _learn_deep(task: Task, report: Report) -> Outcome:
+def _learn_deep(task: Task, show_progress: ShowProgress) -> Outcome:
     settings = _adam_settings(task, BATCH_OF_DEEP, architecture="relu", hidden=DEEP)
-    return _outcome_of_adam(_trained(task, settings, report), settings)
+    return _outcome_of_adam(_trained(task, settings, show_progress), settings)
 
 
-def _learn_hybrid(task: Task, report: Report, *, hidden: tuple[int, ...] = ()) -> Outcome:
+def _learn_hybrid(task: Task, show_progress: ShowProgress, *, hidden: tuple[int, ...] = ()) -> Outcome:
     start, before = _algorithm_2(task)
     settings = _adam_settings(task, hidden=hidden, learning_rate=FINE_TUNING_RATE)
-    return _outcome_of_adam(_trained(task, settings, report, start), settings, before)
+    return _outcome_of_adam(_trained(task, settings, show_progress, start), settings, before)
 
 
 METHODS = {
@@ -214,14 +219,14 @@ METHODS = {
             name="no-resampling",
             label="Algorithm 2 without resampling",
             about="The paper's ablation.",
-            learn=lambda task, report: _learn_algorithm_2(task, report, resample=False),
+            learn=lambda task, show_progress: _learn_algorithm_2(task, show_progress, resample=False),
             only=("3a",),
         ),
         Method(
             name="drift-step",
             label="Algorithm 2 and a drift step",
             about="The paper's additional drift training, conditioned on the learned Σ.",
-            learn=lambda task, report: _learn_algorithm_2(task, report, drift_step=True),
+            learn=lambda task, show_progress: _learn_algorithm_2(task, show_progress, drift_step=True),
             only=("1", "1-", "2", "3a", "3b", "4a", "4b", "5", "5-", "6", "6-lag"),
         ),
         Method(
@@ -244,7 +249,7 @@ METHODS = {
             name="hybrid-deep",
             label="Hybrid, one layer more",
             about="The same with a hidden ReLU layer of 64 added on top of the features.",
-            learn=lambda task, report: _learn_hybrid(task, report, hidden=ADDED_LAYER),
+            learn=lambda task, show_progress: _learn_hybrid(task, show_progress, hidden=ADDED_LAYER),
             only=("3a", "3b"),
             needs_jax=True,
         ),

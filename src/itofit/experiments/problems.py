@@ -16,7 +16,7 @@ from itofit.matrices.symmetric import Factor, Structure
 from itofit.model.known import Function, KnownSDE
 
 FINE_STEPS = 1000
-"""Steps of the simulation within one observed step."""
+"""Number of simulated steps within one observed step."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,7 +39,7 @@ class Experiment(KnownSDE):
     factor : {"cholesky", "symmetric"}
         What kind of matrix σ is.
     settings : ARFF
-        The paper's, for drift and covariance alike.
+        The paper's settings, for drift and covariance alike.
     published_loss : float
         Mean validation loss of Algorithm 2 over ten runs, as published.
     n_points : int

@@ -36,7 +36,7 @@ class Spread(NamedTuple):
         return self.deviation / float(np.sqrt(self.n))
 
     def text(self, digits: int) -> str:
-        """Mean ± standard deviation with so many digits after the point."""
+        """Mean ± standard deviation with a number of digits after the point."""
         if np.isnan(self.deviation):
             return f"{self.mean:.{digits}f}"
         return f"{self.mean:.{digits}f} ± {self.deviation:.{digits}f}"

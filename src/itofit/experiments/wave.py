@@ -47,7 +47,7 @@ from itofit.model.known import KnownSDE
 N_CELLS = 1000
 T_END = 2
 MARGIN = 2
-"""The data leave out as many grid points at each end of [0, 1)."""
+"""The data leave out this many grid points at each end of [0, 1)."""
 
 STRUCTURE: Structure = "diagonal"
 DRIFT_SETTINGS = ARFF(
@@ -104,7 +104,7 @@ def sigma(x: npt.ArrayLike) -> Float:
 
 
 def covariance(x: npt.ArrayLike) -> Float:
-    """Σ(x) = (σ(x)/2)², what the Euler-Maruyama form of the scheme has: shape (n, 1) to (n, 1, 1).
+    """Σ(x) = (σ(x)/2)², the covariance of the Euler-Maruyama form of the scheme: shape (n, 1) to (n, 1, 1).
 
     Examples
     --------
@@ -230,7 +230,7 @@ def sample_wave(n_cells: int = N_CELLS, rng: RNG = None) -> Transitions:
     Returns
     -------
     Transitions
-        Of step h̃ = h²/2, in the order of time, and of position within each step.
+        Their step is h̃ = h²/2; they are sorted by time, then by position.
 
     Examples
     --------
