@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from itofit._checks import Float, InputError
 from itofit.data.names import Kind, default_names
+from itofit.matrices.symmetric import Factor
 from itofit.model.sde import SDE
 
 Function = Callable[[Float], Float]
@@ -27,6 +28,8 @@ class KnownSDE(SDE):
         Inputs of shape (n, m) to (n, d, d).
     n_inputs, n_outputs : int
         m and d; the system is underdamped if m = 2d.
+    general : bool
+        Whether the inputs do not follow from the state that moves; m and d may then be any numbers.
 
     Examples
     --------
@@ -41,17 +44,20 @@ class KnownSDE(SDE):
     sigma: Function
     n_inputs: int = 1
     n_outputs: int = 1
+    general: bool = False
 
     def __post_init__(self) -> None:
-        if self.n_inputs not in (self.n_outputs, 2 * self.n_outputs):
+        if not self.general and self.n_inputs not in (self.n_outputs, 2 * self.n_outputs):
             raise InputError(
                 f"{self.n_outputs} outputs need as many inputs, or twice as many if the system is underdamped, "
-                f"got {self.n_inputs}"
+                f"got {self.n_inputs}; general=True allows inputs that do not follow from the state that moves"
             )
 
     @property
     def kind(self) -> Kind:
-        """Underdamped, if there is a position and a velocity for each output."""
+        """General if it was said to be; underdamped if there are a position and a velocity for each output."""
+        if self.general:
+            return "general"
         return "diffusion" if self.n_inputs == self.n_outputs else "underdamped"
 
     @property
@@ -77,6 +83,17 @@ class KnownSDE(SDE):
         """Covariance Σ = σσᵀ at the points x of shape (n, m): shape (n, d, d)."""
         sigma = self._root(self._points(x))
         return np.asarray(sigma @ sigma.swapaxes(1, 2))
+
+    def diffusion(self, x: npt.ArrayLike, factor: Factor | None = None) -> Float:
+        """Diffusion σ at the points x of shape (n, m): matrices of shape (n, d, d).
+
+        Parameters
+        ----------
+        x : array of shape (n, m)
+        factor : {"cholesky", "symmetric"}, optional
+            The lower triangular or the symmetric root of Σ. None: σ as it was given.
+        """
+        return self._root(self._points(x)) if factor is None else super().diffusion(x, factor)
 
     def _root(self, x: Float) -> Float:
         return self.sigma(x)
