@@ -11,8 +11,7 @@ from scipy import stats
 
 import itofit
 from itofit import ARFF, FourierSeries, InputError, Transitions
-from itofit.looking.check import Diagnosis, check
-from itofit.looking.check import sample as sampling
+from itofit.looking.check import Diagnosis, check, examined
 
 FEW = ARFF(n_features=4, ridge=1e-2, delta=0.5, min_iterations=2, max_iterations=3)
 TESTED = ("residuals", "place", "whiteness", "markov")
@@ -502,7 +501,7 @@ def test_nothing_follows_over_a_gap():
     x[100:103] = np.nan
     x[200] = np.nan
     data = Transitions.from_trajectories(x, dt=H)
-    sample = sampling.take_sample(one(), data, np.random.default_rng(0))
+    sample = examined.examine(one(), data, np.random.default_rng(0))
     assert np.bincount(sample.run).tolist() == [99, 96, 199]
 
 
@@ -514,7 +513,7 @@ def test_data_in_blocks():
 
 
 def test_many_rows_are_judged_by_stretches(monkeypatch):
-    monkeypatch.setattr(sampling, "MOST_ROWS", 2000)
+    monkeypatch.setattr(examined, "MOST_ROWS", 2000)
     sde = one()
     data = tracks(sde, 100, 100)
     blocked = Transitions.from_blocks([data[:7000], data[7000:]])
@@ -524,7 +523,7 @@ def test_many_rows_are_judged_by_stretches(monkeypatch):
         assert diagnosis.n_transitions == 10_000
         assert str(diagnosis).startswith("2000 of 10000 transitions")
         assert diagnosis.worst != "bad"
-    sample = sampling.take_sample(sde, data, np.random.default_rng(0))
+    sample = examined.examine(sde, data, np.random.default_rng(0))
     rows = np.searchsorted(
         np.arange(10_000), [np.flatnonzero((data.inputs == x).all(axis=1))[0] for x in sample.data.inputs]
     )

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import InputError
 from itofit.model.sde import LearnedSDE
@@ -28,12 +29,15 @@ LOOKS = (
 )
 """Colour, marker and dashes of the first, second, ... of several outputs."""
 INTERVAL = "95 % interval"
+"""What bands and bars are called: the level that most people expect, and the default of `variance_interval`."""
+INTERVAL_STDS = float(normal_quantile(0.975))  # 1.96
+"""Standard deviations on either side of a normal variable's 95 % interval."""
 SIZE = (6.0, 4.0)
 """Of a figure with one panel, in inches."""
 RC = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "itofit"}
 What = Literal["variance", "sigma"]
-JOINT = "\0"
-"""A place within a name where a line may end."""
+BREAK = "\0"
+"""Marks a place within a name where a line may end."""
 
 
 @contextmanager
@@ -92,13 +96,13 @@ def grid_of_axes(figure: Figure, n: int, columns: int) -> list[Axes]:
     return [figure.add_subplot(-(-n // columns), columns, i + 1) for i in range(n)]
 
 
-def shown(name: str) -> str:
-    """A name as matplotlib has to be told it: a dollar is not the begin of a formula."""
+def escaped(name: str) -> str:
+    """A name as matplotlib reads it: with a backslash before a dollar, which would begin a formula."""
     return name.replace("$", r"\$")
 
 
-def plain(text: str) -> str:
-    """Words of a picture as people write them: a dollar needs no backslash."""
+def unescaped(text: str) -> str:
+    """The text of a picture as people write it, without those backslashes."""
     return text.replace(r"\$", "$")
 
 
@@ -109,16 +113,16 @@ def lines(text: str, width: int = 34) -> str:
 
 def _balanced(line: str, width: int) -> str:
     """As few lines as the width allows, and as narrow as that number allows."""
-    found = _wrapped(line, width)
+    widest = _wrapped(line, width)
     narrower = (_wrapped(line, less) for less in range(1, width))
-    return "\n".join(next((each for each in narrower if len(each) == len(found)), found))
+    return "\n".join(next((parts for parts in narrower if len(parts) == len(widest)), widest))
 
 
 def _wrapped(line: str, width: int) -> list[str]:
     """Lines of at most so many letters, unless a word has more."""
-    words = [word if len(word) <= width else word.replace("_", f"_{JOINT} ") for word in line.split()]
+    words = [word if len(word) <= width else word.replace("_", f"_{BREAK} ") for word in line.split()]
     parts = textwrap.wrap(" ".join(words), width, break_long_words=False, break_on_hyphens=False)
-    return [part.replace(f"{JOINT} ", "").rstrip(JOINT) for part in parts]
+    return [part.replace(f"{BREAK} ", "").rstrip(BREAK) for part in parts]
 
 
 def few_ticks(ax: Axes, most: int = 6) -> None:
@@ -136,16 +140,16 @@ def number_text(value: float) -> str:
 def drift_label(sde: LearnedSDE, output: int) -> str:
     """What to call a component of the drift."""
     if sde.n_inputs == sde.n_outputs == 1:
-        return f"drift f({shown(sde.input_names[0])})"
-    return f"drift of {shown(sde.output_names[output])}"
+        return f"drift f({escaped(sde.input_names[0])})"
+    return f"drift of {escaped(sde.output_names[output])}"
 
 
 def noise_label(sde: LearnedSDE, i: int, j: int, what: What = "variance") -> str:
     """What to call an entry of Σ or σ."""
     letter, word = ("σ", "strength") if what == "sigma" else ("Σ", "variance")
     if sde.n_inputs == sde.n_outputs == 1:
-        return f"noise {word} {letter}({shown(sde.input_names[0])})"
-    row, column = (shown(sde.output_names[k]) for k in (i, j))
+        return f"noise {word} {letter}({escaped(sde.input_names[0])})"
+    row, column = (escaped(sde.output_names[k]) for k in (i, j))
     if what == "sigma":
         return f"noise σ[{row}, {column}]"
     return f"noise variance of {row}" if i == j else f"noise covariance of {row} and {column}"

@@ -6,17 +6,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import Float, one_of
-from itofit.looking.plot.canvas import DATA, INTERVAL, LEARNED, What, axes_or_new, drift_label, lines, noise_label
-from itofit.looking.plot.views import Data, Variable, View, checked, two_variables, variable, view_of
+from itofit.looking.plot.canvas import (
+    DATA,
+    INTERVAL,
+    INTERVAL_STDS,
+    LEARNED,
+    What,
+    axes_or_new,
+    drift_label,
+    lines,
+    noise_label,
+)
+from itofit.looking.plot.views import Data, NumberOrName, View, checked, two_variables, variable, view_of
+from itofit.looking.provenance import has_error_bars
 from itofit.model.sde import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Z = float(normal_quantile(0.975))  # 1.96
 STRIP = 0.14
 """Height of the histogram of the data, as a share of the panel."""
 
@@ -34,8 +43,8 @@ def drift(
     sde: LearnedSDE,
     data: Data | None = None,
     *,
-    output: Variable = 0,
-    along: Variable = 0,
+    output: NumberOrName = 0,
+    along: NumberOrName = 0,
     at: npt.ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -75,8 +84,8 @@ def diffusion(
     sde: LearnedSDE,
     data: Data | None = None,
     *,
-    entry: tuple[Variable, Variable] = (0, 0),
-    along: Variable = 0,
+    entry: tuple[NumberOrName, NumberOrName] = (0, 0),
+    along: NumberOrName = 0,
     at: npt.ArrayLike | None = None,
     what: What = "variance",
     ax: Axes | None = None,
@@ -116,27 +125,27 @@ def diffusion(
 
 def drift_curve(sde: LearnedSDE, view: View, j: int) -> Curve:
     """Component j of the drift."""
-    if sde.drift_spread is None:
+    if not has_error_bars(sde):
         return Curve(sde.drift(view.points)[:, j])
     f, std = (values[:, j] for values in sde.drift(view.points, return_std=True))
-    return Curve(f, f - Z * std, f + Z * std)
+    return Curve(f, f - INTERVAL_STDS * std, f + INTERVAL_STDS * std)
 
 
 def variance_curve(sde: LearnedSDE, view: View, i: int, j: int) -> Curve:
     """Entry i, j of Σ."""
-    if sde.covariance_spread is None:
+    if not has_error_bars(sde):
         return Curve(sde.covariance(view.points)[:, i, j], positive=i == j)
     if i == j:
         low, high = sde.variance_interval(view.points)
         return Curve(sde.covariance(view.points)[:, i, i], low[:, i], high[:, i], positive=True)
     value, std = (values[:, i, j] for values in sde.covariance(view.points, return_std=True))
-    return Curve(value, value - Z * std, value + Z * std)
+    return Curve(value, value - INTERVAL_STDS * std, value + INTERVAL_STDS * std)
 
 
 def sigma_curve(sde: LearnedSDE, view: View, i: int, j: int) -> Curve:
     """Entry i, j of σ, with intervals where its square is the entry of Σ."""
     value = sde.diffusion(view.points)[:, i, j]
-    if sde.covariance_spread is None or i != j or (i > 0 and sde.structure == "full"):
+    if not has_error_bars(sde) or i != j or (i > 0 and sde.structure == "full"):
         return Curve(value, positive=i == j)
     low, high = sde.variance_interval(view.points)
     return Curve(value, np.sqrt(low[:, i]), np.sqrt(high[:, i]), positive=True)

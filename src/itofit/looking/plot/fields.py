@@ -31,6 +31,7 @@ LONGEST = 3.0
 HEAD = 0.2
 """Room around arrows for the width of their heads, in the same unit."""
 MOST_DOTS = 2000
+"""Rows of the data that are drawn: more are one grey area."""
 
 
 def field(

@@ -9,24 +9,25 @@ import numpy.typing as npt
 
 from itofit._checks import Float, InputError, one_of
 from itofit.looking.plot.canvas import axes_or_new, drift_label, few_ticks, lines, noise_label, number_text
-from itofit.looking.plot.views import Data, Plane, Variable, checked, plane_of, two_variables, variable
+from itofit.looking.plot.views import Data, NumberOrName, Plane, checked, plane_of, two_variables, variable
 from itofit.model.sde import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEVELS = 7
-EVEN = 1e-6
-"""Values that differ by less than this share are the same everywhere, and have no contours."""
+"""Contours at most: as many as leave room for their numbers."""
+EVEN_VALUES = 1e-6
+"""Values that differ by less than this share are the same everywhere but for rounding, and have no contours."""
 
 
 def heatmap(
     sde: LearnedSDE,
     what: Literal["drift", "covariance"] = "drift",
-    entry: Variable | tuple[Variable, Variable] | None = None,
+    entry: NumberOrName | tuple[NumberOrName, NumberOrName] | None = None,
     data: Data | None = None,
     *,
-    along: tuple[Variable, Variable] = (0, 1),
+    along: tuple[NumberOrName, NumberOrName] = (0, 1),
     at: npt.ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -94,7 +95,7 @@ def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
     signed = low < 0 < high
     if signed:
         low, high = -max(-low, high), max(-low, high)
-    if high - low <= EVEN * max(abs(low), abs(high)):
+    if high - low <= EVEN_VALUES * max(abs(low), abs(high)):
         _one_value(ax, f"{lines(label, 26)}\nis {number_text(float(inside.mean()))} everywhere")
         return
     beyond = values.min() < low, values.max() > high

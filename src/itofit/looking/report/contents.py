@@ -15,11 +15,11 @@ from itofit._checks import RNG, InputError, generator
 from itofit._version import __version__
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.transitions import Transitions
-from itofit.learning.paper.arff import Settings
 from itofit.looking.check import Diagnosis, check
-from itofit.looking.check.sample import MOST_ROWS, take_sample
+from itofit.looking.check.examined import rows_in_memory
 from itofit.looking.plot.canvas import style
-from itofit.looking.plot.grids import MOST
+from itofit.looking.plot.grids import MOST_SLICES
+from itofit.looking.provenance import has_error_bars, settings_texts
 from itofit.looking.report import page
 from itofit.looking.report.numbers import tables, tables_note
 from itofit.looking.report.pictures import about_distributions, about_model, about_residuals, about_training
@@ -57,9 +57,7 @@ def write(
         raise InputError(f"saved_as must be the path of a file or None, got {saved_as!r}")
     random, seed = generator(rng)
     diagnosis = check(sde, data, rng=random)
-    large = isinstance(data, BlockedTransitions) or len(data) > MOST_ROWS
-    rows = take_sample(sde, data, random).data if large else data
-    assert isinstance(rows, Transitions)
+    rows = rows_in_memory(data, random)
     heading = title or f"Drift and noise of {', '.join(sde.output_names)}"
     with style():
         body = [
@@ -94,8 +92,8 @@ def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
     yield page.section("What was learned")
     yield page.gallery(about_model(sde, rows))
     yield page.note(PICTURES_NOTE)
-    if max(sde.n_inputs, sde.n_outputs) > MOST:
-        yield page.note(f"Pictures are of the first {MOST} inputs and outputs.")
+    if max(sde.n_inputs, sde.n_outputs) > MOST_SLICES:
+        yield page.note(f"Pictures are of the first {MOST_SLICES} inputs and outputs.")
     yield page.subsection("In numbers")
     yield page.tables(tables(sde, rows))
     yield page.note(tables_note(sde, rows))
@@ -126,10 +124,7 @@ def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
         "This page": f"itofit {__version__}, seed {'of a generator' if seed is None else seed}; "
         f"{libraries}, Python {platform.python_version()}",
     }
-    for name, settings in (("Drift", sde.drift_settings), ("Covariance", sde.covariance_settings)):
-        if isinstance(settings, Settings):
-            facts[f"{name} settings"] = str(settings)
-    yield page.definitions(facts.items())
+    yield page.definitions((facts | settings_texts(sde)).items())
 
 
 def _used(sde: LearnedSDE, file: str | None) -> Iterable[str]:
@@ -141,7 +136,7 @@ def _used(sde: LearnedSDE, file: str | None) -> Iterable[str]:
 def _usage(sde: LearnedSDE, file: str | None) -> str:
     """Code that loads the model and asks for the drift in the middle of the range."""
     x = ", ".join(f"{value:.3g}" for value in sde.box.mean(axis=0))
-    ask = f"f = sde.drift([[{x}]])" if sde.drift_spread is None else f"f, f_std = sde.drift([[{x}]], return_std=True)"
+    ask = f"f, f_std = sde.drift([[{x}]], return_std=True)" if has_error_bars(sde) else f"f = sde.drift([[{x}]])"
     save = ["# sde.npz is an example of a name", 'sde.save("sde.npz")  # where it was learned', ""]
     load = ["import itofit", "", f"sde = itofit.load({_quoted(file or 'sde.npz')})", ask]
     return "\n".join(load if file else save + load)

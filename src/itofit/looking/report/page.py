@@ -14,7 +14,7 @@ from itofit.looking.report.pictures import Picture
 SIGNS: dict[Verdict, str] = {"good": "✓", "caution": "!", "bad": "✗", "not available": "–"}
 TIED = "\N{NO-BREAK SPACE}"
 LONG = 40
-"""Letters in the names of an equation, from which on they are beside it."""
+"""Letters of the names in an equation, beyond which they stand beside it: it then would not fit in a line."""
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c1c1c; --back: #fdfdfc; --soft: #5f5f5c; --line: #d8d8d4; --head: #f1f1ee;
@@ -177,18 +177,18 @@ def findings(diagnosis: Diagnosis) -> str:
     return f'<table class="findings"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def _finding(found: Finding) -> str:
-    numbers = "" if found.numbers == found.text else typeset(found.numbers)
-    advice = f"<p><b>→</b> {typeset(found.advice)}</p>" if found.advice else ""
+def _finding(finding: Finding) -> str:
+    numbers = "" if finding.numbers == finding.text else typeset(finding.numbers)
+    advice = f"<p><b>→</b> {typeset(finding.advice)}</p>" if finding.advice else ""
     return (
-        f"<tr><td>{escape(found.title)}</td><td>{verdict(found.verdict)}</td><td>{numbers}</td>"
-        f"<td><p>{typeset(found.text)}</p>{advice}</td></tr>"
+        f"<tr><td>{escape(finding.title)}</td><td>{verdict(finding.verdict)}</td><td>{numbers}</td>"
+        f"<td><p>{typeset(finding.text)}</p>{advice}</td></tr>"
     )
 
 
-def tables(found: Iterable[Table]) -> str:
+def tables(all_tables: Iterable[Table]) -> str:
     """Narrow tables beside each other, as many as there is room for."""
-    return '<div class="tables">' + "".join(_table(each) for each in found) + "</div>"
+    return '<div class="tables">' + "".join(_table(each) for each in all_tables) + "</div>"
 
 
 def _table(each: Table) -> str:

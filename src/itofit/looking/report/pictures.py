@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.search import LEAST_GAIN, SearchHistory
 from itofit.looking import plot
 from itofit.looking.check import Diagnosis
-from itofit.looking.plot.canvas import few_ticks, lines, plain
-from itofit.looking.plot.grids import MOST, panels_of
+from itofit.looking.check.phrases import capitalised
+from itofit.looking.plot.canvas import few_ticks, lines, unescaped
+from itofit.looking.plot.grids import MOST_SLICES, panels_of
 from itofit.looking.plot.simulated import compare_all, draw_compared
 from itofit.looking.plot.views import rest_point, slice_title
+from itofit.looking.provenance import training_curves
 from itofit.model.sde import LearnedSDE
 
 if TYPE_CHECKING:
@@ -43,17 +44,17 @@ class Picture(NamedTuple):
 
 def about_model(sde: LearnedSDE, data: Transitions) -> list[Picture]:
     """Drift and noise."""
-    found = []
+    pictures = []
     if sde.n_inputs <= 2 and sde.n_outputs <= 2:
         size = PANEL if sde.n_inputs == 1 else PLANE
-        found = [one_panel(panel.draw, sentence(panel.about), size) for panel in panels_of(sde, data)]
+        pictures = [one_panel(panel.draw, sentence(panel.about), size) for panel in panels_of(sde, data)]
     if sde.n_inputs >= 2 or sde.n_outputs > 2:
-        found += [small_panels(sde, data, j) for j in range(min(sde.n_outputs, MOST))]
+        pictures += [small_panels(sde, data, j) for j in range(min(sde.n_outputs, MOST_SLICES))]
     if sde.n_inputs == 3 and sde.n_outputs <= MAPPED:
-        found += [drift_maps(sde, data, j) for j in range(sde.n_outputs)]
+        pictures += [drift_maps(sde, data, j) for j in range(sde.n_outputs)]
     if sde.structure == "full" and (sde.n_inputs, sde.n_outputs) != (2, 2) and sde.n_outputs <= MAPPED:
-        found += [covariance_panels(sde, data, pair) for pair in combinations(range(sde.n_outputs), 2)]
-    return found
+        pictures += [covariance_panels(sde, data, pair) for pair in combinations(range(sde.n_outputs), 2)]
+    return pictures
 
 
 def about_residuals(sde: LearnedSDE, diagnosis: Diagnosis) -> list[Picture]:
@@ -67,10 +68,10 @@ def about_residuals(sde: LearnedSDE, diagnosis: Diagnosis) -> list[Picture]:
 
 def about_distributions(sde: LearnedSDE, data: Transitions, rng: np.random.Generator) -> list[Picture]:
     """Simulated against observed states, of each variable that can be compared."""
-    found = list(compare_all(sde, data, None, rng).items())[: 2 * MOST]
+    compared = list(compare_all(sde, data, None, rng).items())[: 2 * MOST_SLICES]
     return [
-        one_panel(partial(draw_compared, each, name), f"Simulated and observed distribution of {name}", PANEL)
-        for name, each in found
+        one_panel(partial(draw_compared, states, name), f"Simulated and observed distribution of {name}", PANEL)
+        for name, states in compared
     ]
 
 
@@ -82,13 +83,14 @@ def about_training(sde: LearnedSDE) -> list[Picture]:
 
 def kept_text(sde: LearnedSDE) -> str:
     """Why the iteration that was kept need not be the best that is drawn."""
-    if not isinstance(sde.covariance_history, SearchHistory):
+    covariance = training_curves(sde).covariance
+    if not covariance.least_gain:
         return ""
     text = (
-        f". Frequencies are kept until later ones have a log-evidence that is larger by more than {LEAST_GAIN:g}: a "
-        "slightly higher one may follow the one that is marked."
+        f". Frequencies are kept until later ones have a log-evidence that is larger by more than "
+        f"{covariance.least_gain:g}: a slightly higher one may follow the one that is marked."
     )
-    if sde.covariance_history.best_iteration:
+    if covariance.best_iteration:
         text += (
             " Of the covariance, those that are marked are used only if they also predict held-out data better than "
             "those of the start: see “structure” below."
@@ -101,7 +103,7 @@ def kept_text(sde: LearnedSDE) -> str:
 
 def small_panels(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
     """Drift and variance of one output, side by side, along each input below each other."""
-    m = min(sde.n_inputs, MOST)
+    m = min(sde.n_inputs, MOST_SLICES)
     figure = new_figure((2 * HALF[0], 0.3 + HALF[1] * m))
     panels = figure.subplots(m, 2, squeeze=False)
     for i, (left, right) in enumerate(panels):
@@ -127,7 +129,7 @@ def drift_maps(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
 
 def covariance_panels(sde: LearnedSDE, data: Transitions, pair: tuple[int, int]) -> Picture:
     """One covariance along each input, below each other, in the same range."""
-    m = min(sde.n_inputs, MOST)
+    m = min(sde.n_inputs, MOST_SLICES)
     figure = new_figure((2 * HALF[0], 0.3 + HALF[1] * m))
     panels = figure.subplots(m, 1, squeeze=False)[:, 0]
     for i, ax in enumerate(panels):
@@ -155,7 +157,7 @@ def _others(sde: LearnedSDE, data: Transitions) -> str:
     """Where the inputs are that are not drawn along."""
     point, chosen = rest_point(sde, data, None)
     others = slice_title(sde, (), point, chosen, 1000) if sde.n_inputs > 1 else ""
-    return f", the others {plain(others)}" if others else ""
+    return f", the others {unescaped(others)}" if others else ""
 
 
 def one_panel(draw: Callable[..., Any], text: str, size: tuple[float, float]) -> Picture:
@@ -166,7 +168,7 @@ def one_panel(draw: Callable[..., Any], text: str, size: tuple[float, float]) ->
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """A figure that pyplot knows nothing of."""
+    """A figure that pyplot does not keep."""
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
@@ -182,5 +184,5 @@ def picture(figure: Figure, text: str, dpi: int = DPI) -> Picture:
 
 
 def sentence(text: str) -> str:
-    """With a capital letter, and as people write it."""
-    return plain(text[:1].upper() + text[1:])
+    """A label as a sentence: with a capital letter, and without escapes."""
+    return unescaped(capitalised(text))
