@@ -12,7 +12,7 @@ import numpy as np
 from itofit._checks import Float
 from itofit.learning.automatic.search import LEAST_GAIN, SearchHistory
 from itofit.learning.paper.arff import History, Settings
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 from itofit.model.training import AutomaticSettings
 from itofit.waves.series import FourierSeries
 

@@ -24,7 +24,7 @@ from itofit.looking.check.findings import Diagnosis, Finding, Verdict
 from itofit.looking.check.gains import gain
 from itofit.looking.check.memory import markov, whiteness
 from itofit.looking.check.residuals import distribution, over_inputs
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 __all__ = ["Diagnosis", "Finding", "Verdict", "check"]
 

@@ -12,7 +12,7 @@ from itofit.looking.check.deviations import TINY
 from itofit.looking.check.examined import ExaminedRows
 from itofit.looking.check.findings import Finding, graded, not_available, worst_of
 from itofit.looking.check.phrases import fixed, multiple, percent
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 COSTLY_ROWS = 20_000
 """Rows at most for what costs more than residuals do: derivatives, eigenvalues, neighbours."""

@@ -9,8 +9,8 @@ from itofit.looking.check.examined import ExaminedRows
 from itofit.looking.check.findings import Finding, Verdict, not_available
 from itofit.looking.check.thresholds import GAIN_ERRORS
 from itofit.looking.provenance import n_fitted_numbers
+from itofit.model.learned import LearnedSDE
 from itofit.model.likelihood import gaussian_nll
-from itofit.model.sde import LearnedSDE
 
 FOLDS = 5
 """Parts of the data, each judged with constants fitted to the others."""

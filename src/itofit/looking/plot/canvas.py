@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import InputError
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

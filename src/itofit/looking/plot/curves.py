@@ -21,7 +21,7 @@ from itofit.looking.plot.canvas import (
 )
 from itofit.looking.plot.views import Data, NumberOrName, View, checked, two_variables, variable, view_of
 from itofit.looking.provenance import has_error_bars
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ import numpy as np
 from itofit.looking.plot.canvas import LOOKS, axes_or_new
 from itofit.looking.plot.views import checked
 from itofit.looking.provenance import TrainingCurve, training_curves
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from itofit.looking.check.examined import rows_in_time
 from itofit.looking.plot.canvas import DATA, LEARNED, axes_or_new, escaped, lines
 from itofit.looking.plot.views import Data, NumberOrName, checked, variable
 from itofit.matrices.symmetric import factors
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ from itofit.data.names import check_variables, meant, plural
 from itofit.data.transitions import Transitions
 from itofit.looking.check.examined import rows_in_memory
 from itofit.looking.plot.canvas import escaped, number_text
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 Data = Transitions | BlockedTransitions
 NumberOrName = int | str
