@@ -34,11 +34,19 @@ PICTURES_NOTE = (
     "Bands around curves are 95 % intervals, if the model carries error bars. Grey histograms and dots are the data; "
     "where there are few, curves are on a grey ground, arrows are grey and maps hatched."
 )
-OVERALL = {
-    "good": "No check found anything that matters.",
-    "caution": "Some checks found what matters, though not much",
-    "bad": "Some checks found what matters much",
+STRUCTURES = {
+    "diagonal": "the variables' noises are independent of each other at every point",
+    "full": "the variables' noises may be correlated",
 }
+"""What the structure of Σ means."""
+LINKS = {
+    "identity": "the entries of Σ are the learned functions",
+    "square": "Σ = L H² Lᵀ, which is nowhere negative; the entries of H are the learned functions, LLᵀ is the mean "
+    "covariance",
+    "log": "Σ = L exp(H) Lᵀ, which is positive everywhere; the entries of H are the learned functions, LLᵀ is the mean "
+    "covariance",
+}
+"""What the link of Σ means."""
 
 
 def write(
@@ -74,17 +82,29 @@ def write(
 def _headline(
     sde: LearnedSDE, data: Transitions | BlockedTransitions, diagnosis: Diagnosis, heading: str
 ) -> Iterable[str]:
-    """What it is about, and the verdict."""
+    """Title, equation, data and the overall verdict."""
     yield page.heading(heading)
     yield page.equation(sde.input_names, sde.output_names)
-    n, judged = len(data), len(diagnosis.residuals)
-    shown = f"{n:,}" if judged == n else f"{judged:,} of {n:,}"
+    n, n_judged = len(data), len(diagnosis.residuals)
+    judged = f"{n:,}" if n_judged == n else f"{n_judged:,} of {n:,}"
     groups = sde.data.n_groups
     tracks = "" if groups is None else " in 1 trajectory" if groups == 1 else f" in {groups:,} trajectories"
     learned = f"Learned with itofit {sde.version} from {sde.data.n_transitions:,} transitions{tracks}"
-    yield page.paragraph(f"{learned}; shown and checked with {shown}.")
-    worse = [finding.title for finding in diagnosis.findings if finding.verdict in ("caution", "bad")]
-    yield page.verdict_box(diagnosis.worst, OVERALL[diagnosis.worst] + (f": {', '.join(worse)}." if worse else ""))
+    yield page.paragraph(f"{learned}; shown and checked with {judged}.")
+    yield page.verdict_box(diagnosis.worst, _overall(diagnosis))
+
+
+def _overall(diagnosis: Diagnosis) -> str:
+    """Which checks found something, in one sentence."""
+    titles = {
+        verdict: ", ".join(finding.title for finding in diagnosis.findings if finding.verdict == verdict)
+        for verdict in ("bad", "caution")
+    }
+    if titles["bad"] and titles["caution"]:
+        return f"Serious problems: {titles['bad']}. Smaller ones: {titles['caution']}."
+    if titles["bad"]:
+        return f"Serious problems: {titles['bad']}."
+    return f"Smaller problems: {titles['caution']}." if titles["caution"] else "No check found anything that matters."
 
 
 def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
@@ -120,11 +140,18 @@ def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
     yield page.printed(sde.summary())
     libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "matplotlib"))
     facts = {
+        "Noise covariance": _covariance_text(sde),
         "Learned with": f"itofit {sde.version}, seed {'of a generator' if sde.seed is None else sde.seed}",
         "This page": f"itofit {__version__}, seed {'of a generator' if seed is None else seed}; "
         f"{libraries}, Python {platform.python_version()}",
     }
     yield page.definitions((facts | settings_texts(sde)).items())
+
+
+def _covariance_text(sde: LearnedSDE) -> str:
+    """How Σ was learned, with what the words for it mean."""
+    structure = f"{sde.structure}: {STRUCTURES[sde.structure]}. " if sde.n_outputs > 1 else ""
+    return f"{structure}{sde.link.capitalize()} link: {LINKS[sde.link]}."
 
 
 def _used(sde: LearnedSDE, file: str | None) -> Iterable[str]:
