@@ -29,9 +29,9 @@ from itofit.model.learned import LearnedSDE
 __all__ = ["Diagnosis", "Finding", "Verdict", "check"]
 
 LEAST_ROWS = 20
-"""Rows without which there is no check: the tests of skewness and kurtosis are good from there on."""
+"""Rows needed for a check: the tests of skewness and kurtosis are valid from there on."""
 LEAST_ROWS_PER_OUTPUT = 5
-"""The same for each output, so that constant coefficients can be fitted to four fifths of them."""
+"""Rows needed for each output, so that constant coefficients can be fitted to four fifths of them."""
 
 
 def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG = 0, level: float = 0.01) -> Diagnosis:
@@ -64,7 +64,7 @@ def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG =
         At least 20, with the inputs and outputs of the model, in their order. Of more than 200,000, stretches of 100
         consecutive ones are judged, 200,000 rows altogether, spread evenly over the data from random starts.
     rng : int, Generator or None
-        Draws those stretches, points of the box, and folds.
+        Draws those stretches, points of the range, and folds.
     level : float
         Probability that a finding is not "good" by chance although the model is right, for each of those that rest on
         tests: residuals, place, whiteness, markov. Tests within a finding share it.

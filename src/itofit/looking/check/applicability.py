@@ -15,13 +15,13 @@ from itofit.looking.check.phrases import fixed, multiple, percent
 from itofit.model.learned import LearnedSDE
 
 COSTLY_ROWS = 20_000
-"""Rows at most for what costs more than residuals do: derivatives, eigenvalues, neighbours."""
+"""Rows at most for what costs more than residuals: derivatives, eigenvalues, neighbours."""
 RANGE_POINTS = 4096
 """Random points of the range, and at most as many of the data, whose neighbours are counted: shares to within 1 %."""
 NEAR = 0.1
 """Points are near if they differ by less than this part of the range, in root mean square over the inputs."""
 LEAST_NEAR = 5
-"""Rows near a row, without which it counts as alone."""
+"""A row with fewer others near it counts as alone."""
 
 
 def units(sde: LearnedSDE, rows: ExaminedRows) -> Finding | None:
@@ -159,7 +159,7 @@ _NEAR_THE_DATA = (
 
 
 def positive_definiteness(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Finding:
-    """Where the covariance needed its limits."""
+    """How often the covariance had to be kept within its limits."""
     low, high = sde.box
     box = low + (high - low) * rng.random((RANGE_POINTS, sde.n_inputs))
     x = rows.data.inputs

@@ -13,7 +13,7 @@ from itofit.looking.check.phrases import capitalised, p_text
 from itofit.looking.check.thresholds import BAD, LEAST_MISSED, MISSED_DRIFT, MISSED_NOISE
 
 TINY = 1e-300
-"""Added to, or put in place of, a denominator that may be zero; smaller than any that is not."""
+"""Keeps denominators from being zero; smaller than any that is not."""
 
 
 class Deviation(NamedTuple):
@@ -35,7 +35,7 @@ def family_p(deviations: Sequence[Deviation]) -> float:
 
 
 def significant_and_large(deviations: Sequence[Deviation], level: float) -> list[Deviation]:
-    """Those that count, with all tests together at the given level; the largest first."""
+    """The deviations that count, the largest first; `level` is that of all tests together."""
     counting = [each for each in deviations if each.p * len(deviations) < level and each.size >= 1.0]
     return sorted(counting, key=lambda deviation: -deviation.size)
 
@@ -62,7 +62,7 @@ def why_good(deviations: Sequence[Deviation], level: float) -> str:
 
 
 def verdict_of(deviations: Sequence[Deviation], level: float) -> Verdict:
-    """From the largest deviation that counts."""
+    """The verdict on the largest deviation that counts."""
     counting = significant_and_large(deviations, level)
     return "good" if not counting else "bad" if counting[0].size >= BAD else "caution"
 

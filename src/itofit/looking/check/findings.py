@@ -13,11 +13,11 @@ from itofit.data.names import plural
 
 Verdict = Literal["good", "caution", "bad", "not available"]
 Word: TypeAlias = Callable[[object], str | None]
-"""How a surface says a part of a `Message`; None where it says it as Python does."""
+"""How a surface, such as the command line, says a part of a `Message`; None where it says it as Python does."""
 WIDTH = 80
 """Letters in a line: those of a terminal."""
 TITLE_WIDTH, NUMBERS_WIDTH, VERDICT_WIDTH = 21, 43, 13
-"""Letters of the columns of the table; with the spaces between they fill a line, and the longest verdict fits."""
+"""Letters of the columns of the table, which fill a line together with the spaces between them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class Diagnosis:
 
 
 def _table_lines(finding: Finding, word: Word | None) -> list[str]:
-    """Title, numbers and verdict of a finding; long numbers go on below."""
+    """Title, numbers and verdict of a finding; long numbers are continued below."""
     first, *more = textwrap.wrap(worded(finding.numbers, word), NUMBERS_WIDTH) or [""]
     row = f"{finding.title:<{TITLE_WIDTH}} {first:<{NUMBERS_WIDTH}} {finding.verdict:>{VERDICT_WIDTH}}"
     return [row, *(f"{'':<{TITLE_WIDTH}} {line}" for line in more)]
@@ -163,7 +163,7 @@ def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def not_available(name: str, title: str, reason: str) -> Finding:
-    """A finding that the data or the model do not allow."""
+    """A finding that cannot be made with these data or this model, for the given reason."""
     return Finding(name=name, title=title, values={}, numbers=reason, verdict="not available", text=reason)
 
 

@@ -15,9 +15,9 @@ from itofit.model.likelihood import gaussian_nll
 FOLDS = 5
 """Parts of the data, each judged with constants fitted to the others."""
 LEAST_GROUPS = 10
-"""Trajectories from which on the spread of their means gives a standard error."""
+"""Trajectories needed to take the standard error from the spread of their means."""
 MOST_CLUSTERS = 50
-"""Pieces of neighbouring rows whose means do, where trajectories are fewer: enough for it, and long pieces."""
+"""Pieces of neighbouring rows that take their place where there are fewer: enough for an error, and long."""
 
 
 def gain(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Finding:

@@ -32,19 +32,19 @@ from itofit.looking.check.phrases import capitalised, drift_share
 from itofit.looking.check.thresholds import CORRELATION
 
 LAGS = 10
-"""Steps over which correlations are tested: short memory, whatever its form."""
+"""Lags at which correlations are tested: memory of a few steps, whatever its form."""
 PAST = 10
 """Steps whose residuals are summed to see slow memory."""
 LEAST_PAIRS = 20
-"""Pairs of steps without which nothing is said: with fewer, sums over them are not yet normal."""
+"""Pairs of steps needed for a test: sums over fewer are not yet normal."""
 REGRESSOR_ROWS = 100
 """Rows for each number that is fitted in a regression, so that tests after it keep their level."""
 DEPENDENT = 1e-10
-"""Relative size below which singular values of normal equations are zero, since regressors may depend on each other."""
+"""Relative size below which singular values of normal equations count as zero, as regressors may be dependent."""
 CONSTANT = 1e-9
-"""Residuals that vary by less than this part of the largest are constant."""
+"""Residuals that vary by less than this part of the largest are constant but for rounding."""
 CLEAR_FIRST = 0.5
-"""Of the largest correlation that the first must have for its sign to name the cause."""
+"""Share of the largest correlation that the first must reach for its sign to name the cause."""
 
 
 # Whiteness
@@ -56,7 +56,7 @@ def whiteness(rows: ExaminedRows, level: float) -> Finding:
     Residuals are regressed on functions of the state before: what these explain is for `over_inputs` to find.
     """
     name, title = "whiteness", "whiteness in time"
-    if reason := _too_few(rows):
+    if reason := _why_unavailable(rows):
         return not_available(name, title, reason)
     deviations: list[Deviation] = []
     values: dict[str, float] = {}
@@ -113,8 +113,8 @@ def _correlation_tests(z: Float, run: Int, j: int, name: str) -> tuple[Float, li
     return r, deviations, values
 
 
-def _too_few(rows: ExaminedRows) -> str:
-    """Why nothing can be said of time, if so."""
+def _why_unavailable(rows: ExaminedRows) -> str:
+    """Why nothing can be said about time; empty if something can."""
     if rows.why_no_time:
         return rows.why_no_time
     n_pairs = int(np.sum(np.diff(rows.run) == 0))
@@ -217,7 +217,7 @@ def markov(rows: ExaminedRows, level: float) -> Finding:
     together against the sum of theirs.
     """
     name, title = "markov", "Markov property"
-    if reason := _too_few(rows):
+    if reason := _why_unavailable(rows):
         return not_available(name, title, reason)
     z = _unexplained_by_state(rows)
     past = _past(rows, z)
@@ -291,7 +291,7 @@ _ADVICE = {
 
 
 def _past(rows: ExaminedRows, z: Float) -> Past:
-    """Regressors and regressands of the tests."""
+    """The pairs of consecutive steps, as the tests need them."""
     i = _pairs(rows.run, 1)
     before, after = z[i], z[i + 1]
     state = _ranks(rows.data.inputs[rows.order[i + 1]])
@@ -315,14 +315,14 @@ def _after_regression(B: Float, y: Float) -> Float:
 
 
 def _ranks(x: Float) -> Float:
-    """Each column by its ranks, from −1 to 1."""
+    """The ranks of each column, scaled to run from −1 to 1."""
     from scipy.stats import rankdata  # noqa: PLC0415  (it takes most of a second to import)
 
     return np.asarray(2 * (rankdata(x, axis=0) - 0.5) / len(x) - 1)
 
 
 def _polynomials(state: Float) -> Float:
-    """Polynomials of each variable, and products of two, as many as the rows bear: shape (n, b)."""
+    """Polynomials of each variable and products of two, as many as there are rows for: shape (n, b)."""
     n, m = state.shape
     degree = int(np.clip(n // (REGRESSOR_ROWS * m), 1, 6))
     columns = [np.ones(n)] + [

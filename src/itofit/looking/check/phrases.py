@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 MOST_PERCENT = 10.0
-"""Shares above this, 1000 %, are written as multiples: nobody reads 25,000 % at a glance."""
+"""Shares above this, 1000 %, are written as multiples, which are easier to read."""
 
 
 def percent(value: float, decimals: int = 1, of: str = "") -> str:
-    """A share, of something if that is said; one above 1000 % as a multiple."""
+    """A share in percent, or as a multiple if it is above 1000 %; followed by what it is a share of, if given."""
     if value < MOST_PERCENT:
         return f"{value:.{decimals}%}" + (f" of {of}" if of else "")
     return f"{multiple(value)} times" + (f" {of}" if of else "")
 
 
 def multiple(value: float) -> str:
-    """How many times, without decimals that nobody needs."""
+    """A multiple, without decimals where two digits are enough."""
     return f"{value:,.0f}" if 10 <= value < 1e6 else f"{value:.2g}"
 
 

@@ -1,4 +1,4 @@
-"""Whether residuals are standard normals, and everywhere."""
+"""Whether residuals are standard normals, and the same everywhere."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ TAIL_SHARE = two_sided(thresholds.TAIL)  # 6.3e-5
 BIN_ROWS = 50
 """Rows in a bin at least, so that their mean is about normal and their variance known to a fifth."""
 MOST_BINS, MOST_CELLS = 10, 32
-"""Bins of one input, and cells of all together: tests of more of them would each see less."""
+"""Bins of one input, and cells of all together, at most: with more of them, tests would lose power."""
 
 
 def distribution(rows: ExaminedRows, level: float) -> Finding:
-    """Mean zero, variance one, normal: for each output."""
+    """Whether the residuals of each output have mean zero, variance one, and are normal."""
     deviations: list[Deviation] = []
     values: dict[str, float] = {}
     for j, (z, drift) in enumerate(zip(rows.z.T, rows.drift_size, strict=True)):
@@ -157,7 +157,7 @@ class Bins(NamedTuple):
     x: Float  # (n, m) what the rows are described by
 
     def describe(self, label: int) -> str:
-        """Where the rows of a bin are."""
+        """Where the rows of a bin are, in words."""
         rows = self.x[self.labels == label]
         low, high = rows.min(axis=0), rows.max(axis=0)
         if len(low) == 1:
@@ -203,7 +203,7 @@ def over_inputs(rows: ExaminedRows, level: float) -> Finding:
 
 
 def _partitions(x: Float, names: tuple[str, ...]) -> list[Bins]:
-    """Bins of each input that has different values, and cells of all together."""
+    """Bins of each input that is not constant, and cells of all inputs together."""
     n, m = x.shape
     n_bins = int(np.clip(n // BIN_ROWS, 2, MOST_BINS))
     partitions = []

@@ -31,7 +31,7 @@ STRIP = 0.14
 
 
 class Curve(NamedTuple):
-    """Values along a view, shape (n,), and the edges of their 95 % intervals; None without error bars."""
+    """Values along a view and the edges of their 95 % intervals, (n,) each; edges are None without error bars."""
 
     y: Float
     low: Float | None = None
@@ -155,7 +155,7 @@ def sigma_curve(sde: LearnedSDE, view: View, i: int, j: int) -> Curve:
 
 
 def draw(ax: Axes, view: View, curve: Curve, label: str) -> Axes:
-    """A curve with its interval, the data, and words."""
+    """A curve with its interval, the data, labels and legend."""
     first = not ax.has_data()
     draw_curve(ax, view, curve)
     draw_data(ax, view)
@@ -193,14 +193,14 @@ def draw_data(ax: Axes, view: View) -> None:
 
 
 def stretches(view: View) -> list[tuple[float, float]]:
-    """From where to where data are sparse."""
+    """Intervals in which data are sparse."""
     change = np.diff(np.concatenate([[0], view.sparse.astype(int), [0]]))
     starts, ends = np.flatnonzero(change == 1), np.flatnonzero(change == -1)
     return [(float(view.edges[a]), float(view.edges[b])) for a, b in zip(starts, ends, strict=True)]
 
 
 def y_range(view: View, curves: list[Curve]) -> tuple[float, float]:
-    """What to show of curves: all of it where data are, and elsewhere at most half as much again on either side."""
+    """The range to show: all of the curves where there are data, and at most half as much again for the rest."""
     lows = np.array([curve.y if curve.low is None else curve.low for curve in curves])
     highs = np.array([curve.y if curve.high is None else curve.high for curve in curves])
     low, high = float(lows[:, view.known].min()), float(highs[:, view.known].max())

@@ -1,4 +1,4 @@
-"""Figures of several panels: everything along every input, and what suits the number of variables."""
+"""Figures of several panels: slices along every input, and the overview that suits the number of variables."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def slices(
 
 
 def _row(line: list[Axes], views: list[View], curves: list[Curve], label: str) -> None:
-    """One quantity along all inputs, in the same range."""
+    """Draw one quantity along all inputs, with the same range in all panels."""
     ranges = [y_range(view, [curve]) for view, curve in zip(views, curves, strict=True)]
     for ax, view, curve in zip(line, views, curves, strict=True):
         draw_curve(ax, view, curve)
@@ -104,7 +104,7 @@ def _title_and_legend(figure: Figure, sde: LearnedSDE, data: Transitions | None,
 
 
 def _chosen(argument: str, given: Sequence[NumberOrName] | None, names: tuple[str, ...]) -> list[int]:
-    """Numbers of the variables that were asked for."""
+    """Numbers of the chosen variables, all by default."""
     if given is None:
         if len(names) > MOST_SLICES:
             raise InputError(f"there are {len(names)} {argument}, too many to draw: choose some with {argument}=")
@@ -154,14 +154,14 @@ def overview(sde: LearnedSDE, data: Data | None = None, *, figure: Figure | None
 
 
 class Panel(NamedTuple):
-    """A picture on axes: what draws it, given ``ax=``, and what it shows, in words."""
+    """A function that draws on the axes it is given as ``ax=``, and a phrase that says what it draws."""
 
     draw: Callable[..., Axes]
     about: str
 
 
 def panels_of(sde: LearnedSDE, data: Data | None) -> list[Panel]:
-    """What `overview` draws of a model with one or two inputs."""
+    """The panels of `overview` for a model with one or two inputs."""
     names, outputs = ", ".join(sde.input_names), range(sde.n_outputs)
     pairs = [(j, j) for j in outputs]
     drifts, noises = [drift_label(sde, j) for j in outputs], [noise_label(sde, j, j) for j in outputs]

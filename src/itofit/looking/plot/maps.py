@@ -79,7 +79,7 @@ def heatmap(
 
 
 def _values(sde: LearnedSDE, plane: Plane, what: str, entry: object) -> tuple[Float, str]:
-    """What is drawn, (ny, nx), and what it is called."""
+    """The values that are drawn, (ny, nx), and their label."""
     if what == "drift":
         j = variable("entry", 0 if entry is None else entry, sde.output_names)
         return plane.shaped(sde.drift(plane.points)[:, j]), drift_label(sde, j)
@@ -88,7 +88,7 @@ def _values(sde: LearnedSDE, plane: Plane, what: str, entry: object) -> tuple[Fl
 
 
 def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
-    """Colours, contours and a colour bar; limits are those of the values where data are."""
+    """Colours, contours and a colour bar; its range is that of the values where there are data."""
     known = plane.shaped(plane.known(plane.pairs).astype(np.float64)) > 0
     inside = values[known] if known.any() else values.ravel()
     low, high = float(inside.min()), float(inside.max())
@@ -108,7 +108,7 @@ def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
 
 
 def _one_value(ax: Axes, text: str) -> None:
-    """Words instead of colours that would all be the same."""
+    """A text in place of a map whose colours would all be the same."""
     look: dict[str, Any] = {"ha": "center", "va": "center", "transform": ax.transAxes, "zorder": 5}
     ax.text(0.5, 0.5, text, bbox={"facecolor": "white", "edgecolor": "none", "pad": 8}, **look)
     ax.set_facecolor("0.96")

@@ -34,7 +34,7 @@ def residuals(
 
     The first panel compares their quantiles with those of the normal distribution: between the grey lines they would
     be in 19 of 20 cases. The others show mean (full markers, 0 if the model is right) and variance (open ones, 1) in
-    bins of each input with as many rows in each, with 95 % intervals.
+    bins of each input that hold equally many rows, with 95 % intervals.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Binned(NamedTuple):
 
 
 def binned(x: Float, z: Float) -> Binned:
-    """Moments of z (n,) in bins of x (n,) with as many rows in each."""
+    """Moments of z (n,) in bins of x (n,) that hold equally many rows."""
     n_bins = int(np.clip(len(x) // BIN_ROWS, 1, MOST_DRAWN_BINS))
     rows = []
     for part in np.array_split(np.argsort(x, kind="stable"), n_bins):

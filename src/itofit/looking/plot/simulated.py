@@ -1,4 +1,4 @@
-"""Whether what the model simulates is distributed as what was observed."""
+"""Whether simulated states are distributed like observed ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_STEPS = 1000
-"""Longer trajectories are cut into pieces, each simulated from where it was observed to start."""
+"""Longer trajectories are cut into pieces of so many steps, each simulated from its own observed start."""
 PATH_STEPS = 200_000
 """Steps of all simulated paths together, unless a number of paths is given."""
 SHOWN = (0.001, 0.999)
@@ -130,7 +130,7 @@ def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random
 
 
 def starts(data: Data, rng: np.random.Generator) -> tuple[Transitions, Int, Int]:
-    """Rows in the order of time, where paths start among them, and how many steps they make."""
+    """Rows in the order of time, the rows at which paths start, and how many steps each path makes."""
     rows, run = rows_in_time(data, rng)
     begin, length = pieces(run)
     if len(begin) > len(rows) / 2:  # most transitions are alone
@@ -139,7 +139,7 @@ def starts(data: Data, rng: np.random.Generator) -> tuple[Transitions, Int, Int]
 
 
 def pieces(run: Int, most: int = MOST_STEPS) -> tuple[Int, Int]:
-    """Where unbroken pieces of at most so many rows begin, and their lengths, from the number of each row's run."""
+    """Where unbroken pieces of at most `most` rows begin, and their lengths; `run` (n,) numbers the unbroken runs."""
     first = np.searchsorted(run, run)
     begin = np.flatnonzero((np.arange(len(run)) - first) % most == 0)
     return begin, np.diff(np.append(begin, len(run)))
@@ -148,7 +148,7 @@ def pieces(run: Int, most: int = MOST_STEPS) -> tuple[Int, Int]:
 def simulate(
     sde: LearnedSDE, rows: Transitions, begin: Int, length: Int, copies: int, rng: np.random.Generator
 ) -> tuple[Float, Float]:
-    """States after the first step (a, m) and after later ones (b, m), of so many paths for each piece."""
+    """States after the first step (a, m) and after later ones (b, m), of `copies` paths for each piece."""
     d = sde.n_outputs
     order = np.argsort(-length, kind="stable")  # those still moving are always the first
     begin, length = np.repeat(begin[order], copies), np.repeat(length[order], copies)

@@ -1,4 +1,4 @@
-"""Where functions of several inputs are drawn: along one of them or two, the others at rest; and where data are."""
+"""Lines and planes in the space of inputs, along which functions are drawn, and where data are in them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def two_variables(argument: str, value: object, names: tuple[str, ...]) -> tuple
 
 
 def rest_point(sde: LearnedSDE, data: Transitions | None, at: npt.ArrayLike | None) -> tuple[Float, str]:
-    """Where inputs rest that are not drawn along, shape (m,), and in words how it was chosen."""
+    """Values at which the other inputs are held, shape (m,), and a remark that says how they were chosen."""
     if at is not None:
         point = float_array("at", at)
         if point.shape != (sde.n_inputs,):
@@ -93,7 +93,7 @@ def rest_point(sde: LearnedSDE, data: Transitions | None, at: npt.ArrayLike | No
 
 
 def slice_title(sde: LearnedSDE, along: tuple[int, ...], point: Float, chosen: str, width: int = 60) -> str:
-    """Where the other inputs are; empty if there are none."""
+    """A title that says at which values the other inputs are held; empty if there are none."""
     others = [i for i in range(sde.n_inputs) if i not in along]
     if not others:
         return ""
@@ -125,7 +125,7 @@ class View(NamedTuple):
 
     @property
     def known(self) -> Bool:
-        """Which points have data around; all if nothing is known of the data. Shape (n,)."""
+        """Which points are in bins that are not sparse, shape (n,); all if there are no data, or sparse ones only."""
         if not len(self.counts) or self.sparse.all():
             return np.ones(len(self.x), dtype=bool)
         bins = np.clip(np.searchsorted(self.edges, self.x, side="right") - 1, 0, len(self.counts) - 1)
@@ -166,7 +166,7 @@ class Plane(NamedTuple):
     rows: Float  # (n, 2) the data in the plane's variables
 
     def known(self, points: Float) -> Bool:
-        """Which points (n, 2) of the plane have data in their cell; all if nothing is known of the data."""
+        """Which points (n, 2) of the plane have data in or around their cell; all if there are no data."""
         if not self.counts.size:
             return np.ones(len(points), dtype=bool)
         cell = tuple(
@@ -177,7 +177,7 @@ class Plane(NamedTuple):
 
     @property
     def reached(self) -> Bool:
-        """Which cells have data in them or, of all around them, in more than half, (bx, by)."""
+        """Which cells have data in them, or in more than half of the cells around them, shape (bx, by)."""
         some = self.counts > 0
         around = uniform_filter(some.astype(np.float64), 3, mode="nearest")
         return np.asarray(some | (around > 0.5))

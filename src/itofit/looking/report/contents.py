@@ -1,4 +1,4 @@
-"""What is on the page, in its order."""
+"""The contents of the page, in their order."""
 
 from __future__ import annotations
 
@@ -95,16 +95,14 @@ def _headline(
 
 
 def _overall(diagnosis: Diagnosis) -> str:
-    """Which checks found something, in one sentence."""
+    """Which checks found something, in a sentence or two."""
     titles = {
         verdict: ", ".join(finding.title for finding in diagnosis.findings if finding.verdict == verdict)
         for verdict in ("bad", "caution")
     }
-    if titles["bad"] and titles["caution"]:
-        return f"Serious problems: {titles['bad']}. Smaller ones: {titles['caution']}."
-    if titles["bad"]:
-        return f"Serious problems: {titles['bad']}."
-    return f"Smaller problems: {titles['caution']}." if titles["caution"] else "No check found anything that matters."
+    sentences = [f"Serious problems: {titles['bad']}."] if titles["bad"] else []
+    sentences += [f"Checks that advise caution: {titles['caution']}."] if titles["caution"] else []
+    return " ".join(sentences) or "No check found anything that matters."
 
 
 def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
@@ -150,7 +148,7 @@ def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
 
 def _covariance_text(sde: LearnedSDE) -> str:
     """How Σ was learned, with what the words for it mean."""
-    structure = f"{sde.structure}: {STRUCTURES[sde.structure]}. " if sde.n_outputs > 1 else ""
+    structure = f"{sde.structure.capitalize()}: {STRUCTURES[sde.structure]}. " if sde.n_outputs > 1 else ""
     return f"{structure}{sde.link.capitalize()} link: {LINKS[sde.link]}."
 
 

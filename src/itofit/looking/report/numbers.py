@@ -1,4 +1,4 @@
-"""Drift and noise at a few points, as a table."""
+"""Drift and noise at a few points, as tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Table(NamedTuple):
 
 
 def tables_note(sde: LearnedSDE, data: Transitions) -> str:
-    """What the numbers of the tables are."""
+    """A note that says what the numbers of the tables mean."""
     where = ""
     if sde.n_inputs > 1:
         medians = np.median(data.inputs, axis=0)
@@ -48,7 +48,7 @@ def tables_note(sde: LearnedSDE, data: Transitions) -> str:
 
 
 def representative_points(sde: LearnedSDE, data: Transitions) -> tuple[list[str], Float]:
-    """What they are called, and points (k, m): quantiles of one input; or medians, and one input low or high."""
+    """Labels and points (k, m): quantiles of a single input; or all medians, and each input in turn low or high."""
 
     def label(i: int, x: float, quantile: float) -> str:
         return f"{sde.input_names[i]} = {number_text(x)} ({round(100 * quantile)} %)"
@@ -68,7 +68,7 @@ def representative_points(sde: LearnedSDE, data: Transitions) -> tuple[list[str]
 
 
 def tables(sde: LearnedSDE, data: Transitions) -> list[Table]:
-    """Drift and variance of each output, and covariances of a few pairs at a time: all narrow enough for a phone."""
+    """A table of drift and variance for each output, and tables of covariances: all narrow enough for a phone."""
     names, points = representative_points(sde, data)
     listed = []
     for j, (drifts, variances) in enumerate(zip(_drifts(sde, points), _variances(sde, points), strict=True)):
@@ -83,7 +83,7 @@ def tables(sde: LearnedSDE, data: Transitions) -> list[Table]:
 
 
 def _drifts(sde: LearnedSDE, points: Float) -> list[list[str]]:
-    """A column for each output."""
+    """The drift at the points (k, m): a column of k cells for each output."""
     if not has_error_bars(sde):
         return [[number_text(value) for value in column] for column in sde.drift(points).T]
     f, std = sde.drift(points, return_std=True)
@@ -91,7 +91,7 @@ def _drifts(sde: LearnedSDE, points: Float) -> list[list[str]]:
 
 
 def _variances(sde: LearnedSDE, points: Float) -> list[list[str]]:
-    """A column for each output."""
+    """The noise variance at the points (k, m): a column of k cells for each output."""
     sigma = sde.covariance(points)
     values = np.diagonal(sigma, axis1=1, axis2=2).T
     if not has_error_bars(sde):
@@ -104,7 +104,7 @@ def _variances(sde: LearnedSDE, points: Float) -> list[list[str]]:
 
 
 def _covariances(sde: LearnedSDE, points: Float) -> dict[str, list[str]]:
-    """A column for each pair of outputs."""
+    """The noise covariance at the points (k, m): a column of k cells for each pair of outputs."""
     names, columns = sde.output_names, {}
     sigma = sde.covariance(points)
     std = sde.covariance(points, return_std=True)[1] if has_error_bars(sde) else None
@@ -118,7 +118,7 @@ def _covariances(sde: LearnedSDE, points: Float) -> dict[str, list[str]]:
 
 
 def plus_minus(value: float, std: float) -> str:
-    """A value with 1.96 standard deviations, two digits of them, and as many decimals of the value."""
+    """A value ± 1.96 standard deviations: these with two digits, the value with as many decimals."""
     error = INTERVAL_STDS * std
     decimals = 1 - math.floor(math.log10(error)) if error > 0 else 99
     if not 0 <= decimals <= 5:

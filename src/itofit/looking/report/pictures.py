@@ -1,4 +1,4 @@
-"""The pictures of a page: one for each panel, so that they are legible on a phone and stand in columns on a desk."""
+"""The pictures of a page: one for each panel, so that a phone can show them one by one and a screen in columns."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI, MAPS_DPI = 130, 100
-"""Dots per inch; fewer for many maps, whose colours need much room."""
+"""Dots per inch; fewer for pictures of several maps, whose colours make large files."""
 PANEL, PLANE, HALF = (5.2, 3.6), (5.2, 4.4), (2.6, 2.1)
-"""Width and height in inches: of curves, of planes, of one of many small panels."""
+"""Width and height in inches of a panel with curves, of one with a plane, and of one of several small ones."""
 MAPPED = 3
-"""Outputs that drifts of three inputs are mapped of, and covariances drawn of."""
+"""Outputs up to which drifts over three inputs are mapped, and covariances drawn: there are three pairs of them."""
 
 
 class Picture(NamedTuple):
@@ -43,7 +43,7 @@ class Picture(NamedTuple):
 
 
 def about_model(sde: LearnedSDE, data: Transitions) -> list[Picture]:
-    """Drift and noise."""
+    """Pictures of drift and noise."""
     pictures = []
     if sde.n_inputs <= 2 and sde.n_outputs <= 2:
         size = PANEL if sde.n_inputs == 1 else PLANE
@@ -76,7 +76,7 @@ def about_distributions(sde: LearnedSDE, data: Transitions, rng: np.random.Gener
 
 
 def about_training(sde: LearnedSDE) -> list[Picture]:
-    """How training went."""
+    """A picture of both trainings."""
     text = f"How good drift and covariance were during training{kept_text(sde)}"
     return [one_panel(lambda ax: plot.history(sde, ax), text, PANEL)]
 
@@ -143,7 +143,7 @@ def covariance_panels(sde: LearnedSDE, data: Transitions, pair: tuple[int, int])
 
 
 def _small(ax: Axes) -> None:
-    """One of several small panels: its words are small, and the caption says the rest."""
+    """Make a panel fit among several small ones: small labels, few ticks, and no title and legend."""
     few_ticks(ax, 4)
     ax.set(xlabel=lines(ax.get_xlabel(), 24), ylabel=lines(ax.get_ylabel().replace("\n", " "), 22), title="")
     legend = ax.get_legend()
@@ -154,14 +154,14 @@ def _small(ax: Axes) -> None:
 
 
 def _others(sde: LearnedSDE, data: Transitions) -> str:
-    """Where the inputs are that are not drawn along."""
+    """The end of a caption that says at which values the other inputs are held."""
     point, chosen = rest_point(sde, data, None)
     others = slice_title(sde, (), point, chosen, 1000) if sde.n_inputs > 1 else ""
     return f", the others {unescaped(others)}" if others else ""
 
 
 def one_panel(draw: Callable[..., Any], text: str, size: tuple[float, float]) -> Picture:
-    """A picture that a function draws, given ``ax=``."""
+    """A picture with one panel, drawn by a function that takes ``ax=``."""
     figure = new_figure(size)
     draw(ax=figure.add_subplot())
     return picture(figure, text)
