@@ -15,7 +15,6 @@ from itofit.looking.plot.potentials import potentials
 from itofit.looking.plot.remainders import binned
 from itofit.looking.plot.simulated import compare, pieces
 from itofit.looking.plot.views import view_of
-from itofit.looking.provenance import training_curves
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -412,7 +411,7 @@ def test_history_is_drawn_for_both_trainings(one):
     ax = new_axes()
     assert plot.history(sde, ax) is ax
     assert [each.split(" ")[0] for each in legend(ax)] == ["drift", "covariance"]
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), training_curves(sde).drift.score)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), sde.drift_function.training.score)
     assert "log-evidence" in ax.get_ylabel()
 
 

@@ -95,6 +95,8 @@ class Link(ABC):
     name: LinkName
     symbol: str
     """What the entries of H are those of, in texts."""
+    meaning: str
+    """What it means for Σ, in words."""
     at_one: float
     """η with g(η) = 1."""
     linear = False
@@ -158,6 +160,7 @@ class Identity(Link):
 
     name: LinkName = "identity"
     symbol = "Σ"
+    meaning = "the entries of Σ are sums of waves"
     at_one = 1.0
     linear = True
 
@@ -208,6 +211,7 @@ class Square(Link):
 
     name: LinkName = "square"
     symbol = "√Σ"
+    meaning = "Σ = L H² Lᵀ is nowhere negative; the entries of H are sums of waves, L Lᵀ is the mean covariance"
     at_one = 1.0
 
     def value(self, eta: Float) -> Float:
@@ -232,6 +236,7 @@ class Log(Link):
 
     name: LinkName = "log"
     symbol = "log Σ"
+    meaning = "Σ = L exp(H) Lᵀ is positive everywhere; the entries of H are sums of waves, L Lᵀ is the mean covariance"
     at_one = 0.0
 
     def value(self, eta: Float) -> Float:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from itofit.model.learned import LearnedSDE
 
 STRUCTURES: dict[Structure, str] = {
-    "full": "variances and covariances",
-    "diagonal": "variances alone, no covariances",
+    "diagonal": "the variables' noises are independent of each other at every point",
+    "full": "the variables' noises may be correlated",
 }
 """What the structures of Σ are, in words."""
 
@@ -105,8 +105,8 @@ def entry_names(structure: Structure, link: LinkName, outputs: tuple[str, ...]) 
 
 
 def form_text(structure: Structure, link: LinkName) -> str:
-    """Which entries of Σ were learned, and what of it is a sum of waves."""
-    return f"{structure} ({STRUCTURES[structure]}); {LINKS[link].symbol} is a sum of waves (link {link!r})"
+    """Which entries of Σ were learned, and how Σ follows from waves."""
+    return f"{structure}: {STRUCTURES[structure]}; link {link}: {LINKS[link].meaning}"
 
 
 def candidates_text(candidates: tuple[Candidate, ...]) -> list[str]:

@@ -8,7 +8,6 @@ from itofit._checks import Float, Int
 from itofit.looking.check.examined import ExaminedRows
 from itofit.looking.check.findings import Finding, Verdict, not_available
 from itofit.looking.check.thresholds import GAIN_ERRORS
-from itofit.looking.provenance import n_fitted_numbers
 from itofit.model.learned import LearnedSDE
 from itofit.model.likelihood import gaussian_nll
 
@@ -42,7 +41,7 @@ def gain(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Findi
     mean = float(difference.mean())
     sums = np.bincount(clusters, difference - mean)
     error = float(np.sqrt(np.sum(sums**2) * len(sums) / (len(sums) - 1)) / len(difference))
-    flattery = n_fitted_numbers(sde) / rows.n_all if _learned_from(sde, rows) else 0.0
+    flattery = _n_fitted(sde) / rows.n_all if _learned_from(sde, rows) else 0.0
     clear = GAIN_ERRORS * error
     verdict: Verdict = "good" if mean - flattery > clear else "caution" if mean > -clear else "bad"
     words = {"good": "better than", "caution": "not clearly better than", "bad": "worse than"}[verdict]
@@ -74,6 +73,11 @@ _GAIN_ADVICE = {
     "a wider range.",
     "bad": "Do not use the model on data like these: learn from data of the same kind, or from more.",
 }
+
+
+def _n_fitted(sde: LearnedSDE) -> float:
+    """How many numbers of drift and covariance the data determine; for the paper's algorithms, how many there are."""
+    return sde.drift_function.training.determined + sde.covariance_function.training.determined
 
 
 def _learned_from(sde: LearnedSDE, rows: ExaminedRows) -> bool:

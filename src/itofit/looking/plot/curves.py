@@ -20,7 +20,6 @@ from itofit.looking.plot.canvas import (
     noise_label,
 )
 from itofit.looking.plot.views import Data, NumberOrName, View, checked, two_variables, variable, view_of
-from itofit.looking.provenance import has_error_bars
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def diffusion(
 
 def drift_curve(sde: LearnedSDE, view: View, j: int) -> Curve:
     """Component j of the drift."""
-    if not has_error_bars(sde):
+    if not sde.has_error_bars:
         return Curve(sde.drift(view.points)[:, j])
     f, std = (values[:, j] for values in sde.drift(view.points, return_std=True))
     return Curve(f, f - INTERVAL_STDS * std, f + INTERVAL_STDS * std)
@@ -133,7 +132,7 @@ def drift_curve(sde: LearnedSDE, view: View, j: int) -> Curve:
 
 def variance_curve(sde: LearnedSDE, view: View, i: int, j: int) -> Curve:
     """Entry i, j of Σ."""
-    if not has_error_bars(sde):
+    if not sde.has_error_bars:
         return Curve(sde.covariance(view.points)[:, i, j], positive=i == j)
     if i == j:
         low, high = sde.variance_interval(view.points)
@@ -145,7 +144,7 @@ def variance_curve(sde: LearnedSDE, view: View, i: int, j: int) -> Curve:
 def sigma_curve(sde: LearnedSDE, view: View, i: int, j: int) -> Curve:
     """Entry i, j of σ, with intervals where its square is the entry of Σ."""
     value = sde.diffusion(view.points)[:, i, j]
-    if not has_error_bars(sde) or i != j or (i > 0 and sde.structure == "full"):
+    if not sde.has_error_bars or i != j or (i > 0 and sde.structure == "full"):
         return Curve(value, positive=i == j)
     low, high = sde.variance_interval(view.points)
     return Curve(value, np.sqrt(low[:, i]), np.sqrt(high[:, i]), positive=True)

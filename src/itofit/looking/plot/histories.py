@@ -8,8 +8,8 @@ import numpy as np
 
 from itofit.looking.plot.canvas import LOOKS, axes_or_new
 from itofit.looking.plot.views import checked
-from itofit.looking.provenance import TrainingCurve, training_curves
 from itofit.model.learned import LearnedSDE
+from itofit.model.training import Training
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def history(sde: LearnedSDE, ax: Axes | None = None) -> Axes:
     ax = axes_or_new(ax)
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
-    drift, covariance = training_curves(sde)
+    drift, covariance = sde.drift_function.training, sde.covariance_function.training
     apart = drift.judge != covariance.judge or _spans_differ(drift, covariance)
     right = ax.twinx() if apart else ax
     handles = _draw(ax, drift, "drift", 0, apart) + _draw(right, covariance, "covariance", 1, apart)
@@ -64,28 +64,28 @@ def history(sde: LearnedSDE, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _draw(ax: Axes, curve: TrainingCurve, name: str, place: int, apart: bool) -> list[Line2D]:
+def _draw(ax: Axes, training: Training, name: str, place: int, apart: bool) -> list[Line2D]:
     """One training, with a ring around the iteration that was kept; the line, for the legend."""
     color, marker, dashes = LOOKS[place]
     look: dict[str, Any] = {
         "color": color,
         "linestyle": dashes,
-        "marker": marker if len(curve.iteration) <= MOST_MARKERS else "",
+        "marker": marker if len(training.iteration) <= MOST_MARKERS else "",
         "markersize": 4,
     }
-    label = f"{name} (kept: iteration {curve.best_iteration})"
-    handles = ax.plot(curve.iteration, curve.score, linewidth=1.6, label=label, **look)
-    kept = int(np.argmin(np.abs(curve.iteration - curve.best_iteration)))
-    at = curve.iteration[kept], curve.score[kept]
+    label = f"{name} (kept: iteration {training.best_iteration})"
+    handles = ax.plot(training.iteration, training.score, linewidth=1.6, label=label, **look)
+    kept = int(np.argmin(np.abs(training.iteration - training.best_iteration)))
+    at = training.iteration[kept], training.score[kept]
     ax.plot(*at, marker=marker, markersize=10, fillstyle="none", color=color, linewidth=0)
-    ax.set_ylabel(f"{LABELS[curve.judge]}, {name}" if apart else LABELS[curve.judge])
-    low, high = curve.score.min(), curve.score.max()
-    if curve.judge == "validation error" and low > 0 and high > LOGARITHMIC * low:
+    ax.set_ylabel(f"{LABELS[training.judge]}, {name}" if apart else LABELS[training.judge])
+    low, high = training.score.min(), training.score.max()
+    if training.judge == "validation error" and low > 0 and high > LOGARITHMIC * low:
         ax.set_yscale("log")
     return handles
 
 
-def _spans_differ(one: TrainingCurve, other: TrainingCurve) -> bool:
+def _spans_differ(one: Training, other: Training) -> bool:
     """Whether two curves of one judge change by so different amounts that one axis would hide one of them."""
-    small, large = sorted(float(np.ptp(curve.score)) for curve in (one, other))
+    small, large = sorted(float(np.ptp(training.score)) for training in (one, other))
     return small > VISIBLE[one.judge] and large > APART * small

@@ -19,13 +19,13 @@ from itofit.looking.check import Diagnosis, check
 from itofit.looking.check.examined import rows_in_memory
 from itofit.looking.plot.canvas import style
 from itofit.looking.plot.grids import MOST_SLICES
-from itofit.looking.provenance import has_error_bars, settings_texts
 from itofit.looking.report import page
 from itofit.looking.report.numbers import tables, tables_note
 from itofit.looking.report.pictures import about_distributions, about_model, about_residuals, about_training
+from itofit.matrices.links import LINKS
 from itofit.model.learned import LearnedSDE
 from itofit.model.storage import checked_target, write_whole
-from itofit.waves.parameters import Settings
+from itofit.model.summary import STRUCTURES
 
 NO_SIMULATION = (
     "Simulated and observed distributions are left out: the data are of kind 'general', so where the inputs go after a "
@@ -35,19 +35,6 @@ PICTURES_NOTE = (
     "Bands around curves are 95 % intervals, if the model carries error bars. Grey histograms and dots are the data; "
     "where there are few, curves are on a grey ground, arrows are grey and maps hatched."
 )
-STRUCTURES = {
-    "diagonal": "the variables' noises are independent of each other at every point",
-    "full": "the variables' noises may be correlated",
-}
-"""What the structure of Σ means."""
-LINKS = {
-    "identity": "the entries of Σ are the learned functions",
-    "square": "Σ = L H² Lᵀ, which is nowhere negative; the entries of H are the learned functions, LLᵀ is the mean "
-    "covariance",
-    "log": "Σ = L exp(H) Lᵀ, which is positive everywhere; the entries of H are the learned functions, LLᵀ is the mean "
-    "covariance",
-}
-"""What the link of Σ means."""
 
 
 def write(
@@ -144,13 +131,19 @@ def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
         "This page": f"itofit {__version__}, seed {'of a generator' if seed is None else seed}; "
         f"{libraries}, Python {platform.python_version()}",
     }
-    yield page.definitions((facts | settings_texts(sde)).items())
+    yield page.definitions((facts | _parameters(sde)).items())
 
 
 def _covariance_text(sde: LearnedSDE) -> str:
     """How Σ was learned, with what the words for it mean."""
     structure = f"{sde.structure.capitalize()}: {STRUCTURES[sde.structure]}. " if sde.n_outputs > 1 else ""
-    return f"{structure}{sde.link.capitalize()} link: {LINKS[sde.link]}."
+    return f"{structure}{sde.link.capitalize()} link: {LINKS[sde.link].meaning}."
+
+
+def _parameters(sde: LearnedSDE) -> dict[str, str]:
+    """Algorithm 1's parameters for drift and covariance as text, if they were not chosen from the data on the way."""
+    trainings = {"Drift settings": sde.drift_function.training, "Covariance settings": sde.covariance_function.training}
+    return {name: str(each.parameters) for name, each in trainings.items() if not each.by_evidence}
 
 
 def _used(sde: LearnedSDE, file: str | None) -> Iterable[str]:
@@ -162,7 +155,7 @@ def _used(sde: LearnedSDE, file: str | None) -> Iterable[str]:
 def _usage(sde: LearnedSDE, file: str | None) -> str:
     """Code that loads the model and asks for the drift in the middle of the range."""
     x = ", ".join(f"{value:.3g}" for value in sde.box.mean(axis=0))
-    ask = f"f, f_std = sde.drift([[{x}]], return_std=True)" if has_error_bars(sde) else f"f = sde.drift([[{x}]])"
+    ask = f"f, f_std = sde.drift([[{x}]], return_std=True)" if sde.has_error_bars else f"f = sde.drift([[{x}]])"
     save = ["# sde.npz is an example of a name", 'sde.save("sde.npz")  # where it was learned', ""]
     load = ["import itofit", "", f"sde = itofit.load({_quoted(file or 'sde.npz')})", ask]
     return "\n".join(load if file else save + load)

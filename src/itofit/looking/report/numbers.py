@@ -10,7 +10,6 @@ import numpy as np
 from itofit._checks import Float
 from itofit.data.transitions import Transitions
 from itofit.looking.plot.canvas import INTERVAL_STDS, number_text
-from itofit.looking.provenance import has_error_bars
 from itofit.model.learned import LearnedSDE
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -39,7 +38,7 @@ def tables_note(sde: LearnedSDE, data: Transitions) -> str:
         named = ", ".join(f"{name} = {number_text(x)}" for name, x in zip(sde.input_names, medians, strict=True))
         where = f"Medians are {named}; in the other rows one input is at a quantile, the others at their medians. "
     where += "All are per unit of time. "
-    if not has_error_bars(sde):
+    if not sde.has_error_bars:
         return f"{where}This model carries no error bars."
     of = "the mean rate and the covariance of one observed step"
     if sde.step_correction is not None:
@@ -84,7 +83,7 @@ def tables(sde: LearnedSDE, data: Transitions) -> list[Table]:
 
 def _drifts(sde: LearnedSDE, points: Float) -> list[list[str]]:
     """The drift at the points (k, m): a column of k cells for each output."""
-    if not has_error_bars(sde):
+    if not sde.has_error_bars:
         return [[number_text(value) for value in column] for column in sde.drift(points).T]
     f, std = sde.drift(points, return_std=True)
     return [[plus_minus(a, b) for a, b in zip(*column, strict=True)] for column in zip(f.T, std.T, strict=True)]
@@ -94,7 +93,7 @@ def _variances(sde: LearnedSDE, points: Float) -> list[list[str]]:
     """The noise variance at the points (k, m): a column of k cells for each output."""
     sigma = sde.covariance(points)
     values = np.diagonal(sigma, axis1=1, axis2=2).T
-    if not has_error_bars(sde):
+    if not sde.has_error_bars:
         return [[number_text(value) for value in column] for column in values]
     low, high = (edge.T for edge in sde.variance_interval(points))
     return [
@@ -107,7 +106,7 @@ def _covariances(sde: LearnedSDE, points: Float) -> dict[str, list[str]]:
     """The noise covariance at the points (k, m): a column of k cells for each pair of outputs."""
     names, columns = sde.output_names, {}
     sigma = sde.covariance(points)
-    std = sde.covariance(points, return_std=True)[1] if has_error_bars(sde) else None
+    std = sde.covariance(points, return_std=True)[1] if sde.has_error_bars else None
     for i in range(len(names)):
         for j in range(i):
             values = sigma[:, i, j]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from itofit.data.transitions import Transitions
+from itofit.learning.automatic.search import LEAST_GAIN
 from itofit.looking import plot
 from itofit.looking.check import Diagnosis
 from itofit.looking.check.phrases import capitalised
@@ -18,7 +19,6 @@ from itofit.looking.plot.canvas import few_ticks, lines, unescaped
 from itofit.looking.plot.grids import MOST_SLICES, panels_of
 from itofit.looking.plot.simulated import compare_all, draw_compared
 from itofit.looking.plot.views import rest_point, slice_title
-from itofit.looking.provenance import training_curves
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
@@ -83,12 +83,12 @@ def about_training(sde: LearnedSDE) -> list[Picture]:
 
 def kept_text(sde: LearnedSDE) -> str:
     """Why the iteration that was kept need not be the best that is drawn."""
-    covariance = training_curves(sde).covariance
-    if not covariance.least_gain:
+    covariance = sde.covariance_function.training
+    if not covariance.by_evidence:
         return ""
     text = (
         f". Frequencies are kept until later ones have a log-evidence that is larger by more than "
-        f"{covariance.least_gain:g}: a slightly higher one may follow the one that is marked."
+        f"{LEAST_GAIN:g}: a slightly higher one may follow the one that is marked."
     )
     if covariance.best_iteration:
         text += (
