@@ -16,12 +16,12 @@ from typing import IO, Any, NamedTuple, Protocol, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import InputError
+from itofit._checks import Either, InputError
 from itofit.data.layout import Layout, Table, optional
 from itofit.data.names import Form
 
 HEAD_ROWS = 10_000
-"""Rows that tell which columns hold numbers."""
+"""Rows from which it is decided which columns hold numbers."""
 GZIP_RATIO = 5
 """How much larger text is than a file compressed with gzip, about."""
 
@@ -39,7 +39,7 @@ class Reader(Protocol):
         """All columns, the first rows."""
         ...
 
-    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
+    def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
         """The columns that were asked for, in tables of so many rows, or in one."""
         ...
 
@@ -76,10 +76,10 @@ class Csv:
                 shown = separator.join(names[:3])
                 raise InputError(f"lines have more values than the header has names ({shown})") from None
 
-    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
+    def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
         """The columns that were asked for; tracks as text, so that a part of them looks like all."""
         separator, names = self._header()
-        chosen = {"usecols": list(arranged.columns), "dtype": dict.fromkeys(arranged.track, str)}
+        chosen = {"usecols": list(layout.columns), "dtype": dict.fromkeys(layout.track, str)}
         if n_rows is None:
             yield self._table(self._read(separator, names, **chosen), 0)
             return
@@ -156,9 +156,9 @@ class Parquet:
             rows = next(file.iter_batches(batch_size=HEAD_ROWS), None)
             return Table((file.schema_arrow.empty_table() if rows is None else rows).to_pandas(ignore_metadata=True))
 
-    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
+    def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
         """The columns that were asked for."""
-        names = list(arranged.columns)
+        names = list(layout.columns)
         with self._file() as file:
             if n_rows is None:
                 yield Table(file.read(columns=names).to_pandas(ignore_metadata=True), _numbered(0))
@@ -177,8 +177,8 @@ class Parquet:
         return optional("pyarrow.parquet", "reading Parquet files").ParquetFile(self.path)
 
 
-class Stored(NamedTuple):
-    """What the header of an array says."""
+class ArrayHeader(NamedTuple):
+    """The header of an array in an NPZ file."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -196,17 +196,17 @@ class Npz:
         with zipfile.ZipFile(self.path) as file:
             return sum(member.file_size for member in file.infolist())
 
-    def shapes(self) -> dict[str, Stored]:
+    def shapes(self) -> dict[str, ArrayHeader]:
         """Headers of all arrays; an error if they are a model."""
-        found = {}
+        headers = {}
         with zipfile.ZipFile(self.path) as file:
             for member in file.namelist():
                 if member.endswith(".npy"):
                     with file.open(member) as opened:
-                        found[member.removesuffix(".npy")] = _header_of(member, opened)
-        if "metadata" in found and found["metadata"].dtype.kind == "U":
+                        headers[member.removesuffix(".npy")] = _header_of(member, opened)
+        if "metadata" in headers and headers["metadata"].dtype.kind == "U":
             self._check_no_model()
-        return found
+        return headers
 
     def _check_no_model(self) -> None:
         with np.load(self.path, allow_pickle=False) as file:
@@ -215,7 +215,8 @@ class Npz:
             except ValueError:
                 return
         if isinstance(metadata, dict) and metadata.get("program") == "itofit":
-            raise InputError("this is a learned model, not data: itofit.load reads it")
+            advice = Either(python="itofit.load reads it", command="itofit info shows it")
+            raise InputError("this is a learned model, not data: {advice}", advice=advice)
 
     def form(self) -> Form | None:
         """The form of transitions that arrays of known names hold."""
@@ -228,18 +229,18 @@ class Npz:
 
     def head(self) -> Table:
         """All columns, the first rows."""
-        found: dict[Hashable, npt.NDArray[Any]] = {}
+        columns: dict[Hashable, npt.NDArray[Any]] = {}
         with zipfile.ZipFile(self.path) as file:
-            for name, stored in self._tables().items():
+            for name, header in self._tables().items():
                 with file.open(f"{name}.npy") as opened:
                     _header_of(name, opened)
-                    found |= _split(name, stored, _taken(opened, stored, HEAD_ROWS))
-        return Table(found)
+                    columns |= _split(name, header, _next_rows(opened, header, HEAD_ROWS))
+        return Table(columns)
 
-    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
+    def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
         """The columns that were asked for."""
-        wanted, start = set(arranged.columns), 0
-        shapes = {name: stored for name, stored in self._tables().items() if wanted & set(_columns(name, stored))}
+        wanted, start = set(layout.columns), 0
+        shapes = {name: header for name, header in self._tables().items() if wanted & set(_columns(name, header))}
         for arrays in self.arrays(tuple(shapes), n_rows):
             columns: dict[Hashable, npt.NDArray[Any]] = {}
             for name, array in arrays.items():
@@ -249,20 +250,20 @@ class Npz:
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
         """The columns of an array."""
-        stored = self.shapes().get(str(name))
-        return [name] if stored is None else list(_columns(str(name), stored))
+        header = self.shapes().get(str(name))
+        return [name] if header is None else list(_columns(str(name), header))
 
-    def _tables(self) -> dict[str, Stored]:
+    def _tables(self) -> dict[str, ArrayHeader]:
         """Arrays that have rows and perhaps columns."""
-        return {name: stored for name, stored in self.shapes().items() if len(stored.shape) in (1, 2)}
+        return {name: header for name, header in self.shapes().items() if len(header.shape) in (1, 2)}
 
     def arrays(self, names: tuple[str, ...], n_rows: int | None) -> Iterator[dict[str, npt.NDArray[Any]]]:
         """Arrays by name, in parts of so many rows or whole; those without axes are in each part."""
         shapes = self.shapes()
         lengths = {name: shapes[name].shape[0] for name in names if shapes[name].shape}
         if len(set(lengths.values())) > 1:
-            found = ", ".join(f"{n} in {name}" for name, n in lengths.items())
-            raise InputError(f"arrays must have the same number of rows, one for each observation, got {found}")
+            got = ", ".join(f"{n} in {name}" for name, n in lengths.items())
+            raise InputError(f"arrays must have the same number of rows, one for each observation, got {got}")
         if n_rows is None:
             with np.load(self.path, allow_pickle=False) as file:
                 yield {name: file[name] for name in names}
@@ -274,10 +275,12 @@ class Npz:
                 _header_of(name, opened[name])
                 if shapes[name].by_columns and len(shapes[name].shape) > 1:
                     raise InputError(f"{name} is stored by columns, which cannot be read in parts: save it in C order")
-            numbers = {name: _taken(opened[name], shapes[name], 1) for name in names if name not in lengths}
+            numbers = {name: _next_rows(opened[name], shapes[name], 1) for name in names if name not in lengths}
             n = max(lengths.values(), default=0)
             for start in range(0, n, n_rows):
-                yield numbers | {name: _taken(opened[name], shapes[name], min(n_rows, n - start)) for name in lengths}
+                yield numbers | {
+                    name: _next_rows(opened[name], shapes[name], min(n_rows, n - start)) for name in lengths
+                }
 
 
 class ArrayParts:
@@ -291,7 +294,7 @@ class ArrayParts:
         return self.reader.arrays(self.names, self.n_rows)
 
 
-def _header_of(member: str, opened: IO[bytes]) -> Stored:
+def _header_of(member: str, opened: IO[bytes]) -> ArrayHeader:
     """Shape, type and order of an array, whose data are next in the file."""
     version = np.lib.format.read_magic(opened)
     if version > (2, 0):
@@ -300,30 +303,30 @@ def _header_of(member: str, opened: IO[bytes]) -> Stored:
     shape, by_columns, dtype = read(opened)
     if dtype.hasobject:
         raise InputError(f"{member} holds Python objects, which are not read; save numbers or strings")
-    return Stored(shape, dtype, by_columns)
+    return ArrayHeader(shape, dtype, by_columns)
 
 
-def _taken(opened: IO[bytes], stored: Stored, n_rows: int) -> npt.NDArray[Any]:
+def _next_rows(opened: IO[bytes], header: ArrayHeader, n_rows: int) -> npt.NDArray[Any]:
     """The next rows of an array, at most so many; the number itself if it has no axes."""
-    whole = stored.by_columns or not stored.shape
-    shape = stored.shape if whole else (min(n_rows, stored.shape[0]), *stored.shape[1:])
-    n_bytes = int(np.prod(shape, dtype=np.int64)) * stored.dtype.itemsize
-    array = np.frombuffer(opened.read(n_bytes), dtype=stored.dtype)
-    return array.reshape(shape, order="F")[:n_rows] if stored.by_columns else array.reshape(shape)
+    whole = header.by_columns or not header.shape
+    shape = header.shape if whole else (min(n_rows, header.shape[0]), *header.shape[1:])
+    n_bytes = int(np.prod(shape, dtype=np.int64)) * header.dtype.itemsize
+    array = np.frombuffer(opened.read(n_bytes), dtype=header.dtype)
+    return array.reshape(shape, order="F")[:n_rows] if header.by_columns else array.reshape(shape)
 
 
-def _columns(name: str, stored: Stored) -> list[Hashable]:
+def _columns(name: str, header: ArrayHeader) -> list[Hashable]:
     """What the columns of an array are called."""
-    if len(stored.shape) < 2 or stored.shape[1] == 1:
+    if len(header.shape) < 2 or header.shape[1] == 1:
         return [name]
     letter = "x" if name == "state" else name
-    return [f"{letter}{j}" for j in range(1, stored.shape[1] + 1)]
+    return [f"{letter}{j}" for j in range(1, header.shape[1] + 1)]
 
 
-def _split(name: str, stored: Stored, array: npt.NDArray[Any]) -> dict[Hashable, npt.NDArray[Any]]:
+def _split(name: str, header: ArrayHeader, array: npt.NDArray[Any]) -> dict[Hashable, npt.NDArray[Any]]:
     """The columns of an array by their names."""
     table = array[:, None] if array.ndim == 1 else array
-    return {column: table[:, j] for j, column in enumerate(_columns(name, stored))}
+    return {column: table[:, j] for j, column in enumerate(_columns(name, header))}
 
 
 def _numbered(start: int) -> Any:  # noqa: ANN401

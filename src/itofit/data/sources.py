@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
-from itofit._checks import Float, InputError, plain_array
+from itofit._checks import Float, InputError, Option, plain_array
 from itofit.data.rows import slices
 
 Source: TypeAlias = Callable[[], Any] | Iterable[Any]
@@ -39,7 +39,7 @@ class BlockSource:
             )
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"last": None}  # an iteration stays where it is
+        return self.__dict__ | {"last": None}  # an iteration cannot be pickled
 
     def blocks(self) -> Generator[object]:
         """All blocks, from the first on."""
@@ -114,7 +114,7 @@ def _is_array(value: object) -> bool:
 
 
 class Block(Protocol):
-    """What a pass gives: transitions."""
+    """A block of transitions."""
 
     def __len__(self) -> int: ...
     @property
@@ -128,15 +128,15 @@ class Block(Protocol):
 B = TypeVar("B", bound=Block)
 
 
-class Passes:
-    """What a source gave in its first whole pass, and must give again in every other."""
+class FirstPass:
+    """What a source gave in its first whole pass, and must give again in every later one."""
 
     def __init__(self) -> None:
         self.lengths: list[int] | None = None
         self._ends: list[int] = []
 
     def checked(self, blocks: Iterable[tuple[int, B]]) -> Iterator[B]:
-        """Blocks that come with their numbers; an error if they differ from those of an earlier pass."""
+        """The blocks, given with their numbers; raise if they differ from those of the first pass."""
         lengths: list[int] = []
         before = self.lengths
         if before is None:
@@ -182,7 +182,7 @@ def block_arguments(block: object, names: tuple[str, ...], h: float | None) -> d
     if h is not None:
         third = np.asarray(arguments.get("groups", 0))
         if "h" in arguments or third.dtype.kind == "f":
-            raise InputError("h was given twice, in the block and as h=")
+            raise InputError("h was given twice, in the block and as {h}", h=Option("h", keyword=True))
         arguments["h"] = h
     if missing := [name for name in names[:-1] if name not in arguments]:
         raise InputError(

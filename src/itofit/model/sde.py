@@ -30,7 +30,7 @@ from itofit._checks import (
 from itofit._progress import Progress
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.layout import optional
-from itofit.data.names import Kind, are_named, check_variables, names_of, plural
+from itofit.data.names import Kind, check_variables, has_given_names, names_of, plural
 from itofit.data.trajectories import frame_of
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.search import SearchHistory
@@ -466,7 +466,7 @@ class LearnedSDE:
             f"  data        {self.data}",
             f"  drift       {training_text(self.drift_settings, self.drift_history)}",
         ]
-        given = are_named(self)
+        given = has_given_names(self)
         inputs = self.input_names if given else None
         if isinstance(self.drift_settings, AutomaticSettings):
             lines[1] += f"; frequencies searched on {self.searched_on}"

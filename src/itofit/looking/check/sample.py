@@ -8,7 +8,7 @@ import numpy as np
 
 from itofit._checks import Float, Int
 from itofit.data.blocked import BlockedTransitions
-from itofit.data.names import are_named
+from itofit.data.names import has_given_names
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
 from itofit.model.sde import BATCH_ROWS, LearnedSDE
@@ -50,7 +50,7 @@ def take_sample(sde: LearnedSDE, data: Transitions | BlockedTransitions, rng: np
     follows = _follows(data, order, stretch)
     run = np.concatenate([[0], np.cumsum(~follows)])
     z, g, r = _residuals(sde, data)
-    named = sde if are_named(sde) else data
+    named = sde if has_given_names(sde) else data
     why_no_time = "" if follows.any() else _why_no_time(data)
     return Sample(data, n_all, z, g, r, order, run, why_no_time, named.input_names, named.output_names)
 
