@@ -65,6 +65,8 @@ class Transitions:
     ('height',)
     """
 
+    in_memory = True
+
     inputs: Float
     increments: Float
     h: Float
