@@ -180,7 +180,8 @@ class SDE(ABC):
         one_of("scheme", scheme, get_args(Scheme))
         if scheme == "corrected" and self.kind == "general":
             raise InputError(
-                "{scheme} needs inputs that follow from the state that moves; this model is of kind 'general': use {other}",
+                "{scheme} needs inputs that follow from the state that moves; this model is of kind 'general': use "
+                "{other}",
                 scheme=Option("scheme", "corrected"),
                 other=Either(python="'euler'", command="--scheme euler"),
             )
