@@ -298,7 +298,8 @@ def errors_naming(file: Path) -> Iterator[None]:
 def _existing(path: str | os.PathLike[str]) -> Path:
     """The path of a file; raise unless it exists."""
     if not isinstance(path, str | os.PathLike):
-        raise InputError(f"path must be the path of a file, got {type(path).__name__}")
+        text = "{path} must be the path of a file, got {got}"
+        raise InputError(text, path=Option("path"), got=type(path).__name__)
     file = Path(path)
     if file.is_dir():
         inside = sorted(entry.name for entry in file.iterdir() if entry.name.lower().endswith(SUFFIXES))[:3]

@@ -50,8 +50,10 @@ class Table:
     def __init__(self, frame: Any, place: Callable[[int], str] | None = None) -> None:  # noqa: ANN401
         if not isinstance(frame, Mapping) and not (hasattr(frame, "columns") and hasattr(frame, "to_numpy")):
             raise InputError(
-                f"df must be a table with named columns such as a pandas DataFrame, got {type(frame).__name__}; arrays "
-                "go to Transitions.from_trajectories"
+                "{df} must be a table with named columns such as a pandas DataFrame, got {got}; arrays go to "
+                "Transitions.from_trajectories",
+                df=Option("df"),
+                got=type(frame).__name__,
             )
         self.frame = frame
         self.columns: list[Any] = list(frame if isinstance(frame, Mapping) else frame.columns)

@@ -66,11 +66,11 @@ def checked_variables(
         kind = "diffusion" if m == d else "general"
     one_of("kind", kind, get_args(Kind))
     if kind == "diffusion" and m != d:
-        raise InputError(f"kind='diffusion' needs as many inputs as increments, got {m} and {d}")
+        text = "{kind} needs as many inputs as increments, got {m} and {d}"
+        raise InputError(text, kind=Option("kind", kind), m=m, d=d)
     if kind == "underdamped" and m != 2 * d:
-        raise InputError(
-            f"kind='underdamped' needs a position and a velocity for each increment: expected {2 * d} inputs, got {m}"
-        )
+        text = "{kind} needs a position and a velocity for each increment: expected {expected} inputs, got {m}"
+        raise InputError(text, kind=Option("kind", kind), expected=2 * d, m=m)
     return kind, *names_of(m, d, kind, inputs, outputs)
 
 

@@ -32,13 +32,17 @@ MANY_VARIABLES = 10
 def as_trajectories(paths: npt.ArrayLike | Sequence[npt.ArrayLike]) -> list[Float]:
     """Trajectories as a list of arrays of shape (T, d)."""
     if isinstance(paths, np.ndarray) and paths.dtype.kind == "O":
-        raise InputError("paths must be numbers, got dtype object; give trajectories of different lengths as a list")
+        text = "{paths} must be numbers, got dtype object; give trajectories of different lengths as a list"
+        raise InputError(text, paths=Option("paths"))
     if isinstance(paths, list | tuple) and _holds_arrays(paths):
         lengths = {len(path) if isinstance(path, list | tuple) else None for path in paths}
         if None not in lengths and len(lengths) == 1 and len(paths) > len(paths[0]):
             raise InputError(
-                f"paths is a list of {len(paths)} lists of {len(paths[0])}: "
-                "for one trajectory give np.array(paths), for several a list of arrays"
+                "{paths} is a list of {n} lists of {length}: for one trajectory give np.array(paths), for several a "
+                "list of arrays",
+                paths=Option("paths"),
+                n=len(paths),
+                length=len(paths[0]),
             )
         trajectories = [columns(f"paths[{i}]", path, allow_nan=True) for i, path in enumerate(paths)]
     else:
@@ -49,7 +53,7 @@ def as_trajectories(paths: npt.ArrayLike | Sequence[npt.ArrayLike]) -> list[Floa
         else:
             trajectories = [columns("paths", array, allow_nan=True)]
     if not trajectories:
-        raise InputError("paths holds no trajectory")
+        raise InputError("{paths} holds no trajectory", paths=Option("paths"))
     widths = {path.shape[1] for path in trajectories}
     if len(widths) > 1:
         raise InputError(f"all trajectories must have the same number of columns, got {sorted(widths)}")
@@ -85,7 +89,8 @@ def steps_of(
         times = list(times)
     if isinstance(times, list | tuple) and _holds_arrays(times):
         if len(times) != len(paths):
-            raise InputError(f"times must have one array for each trajectory: expected {len(paths)}, got {len(times)}")
+            text = "{times} must have one array for each trajectory: expected {expected}, got {got}"
+            raise InputError(text, times=Option("times"), expected=len(paths), got=len(times))
         clocks = [_clock(f"times[{i}]", clock, path) for i, (clock, path) in enumerate(zip(times, paths, strict=True))]
     else:
         clocks = [_clock("times", times, path) for path in paths]  # type: ignore[arg-type]
@@ -97,16 +102,24 @@ def _clock(name: str, times: npt.ArrayLike | None, path: Float) -> Float:
     first = array.flat[0] if array.size and array.dtype.kind == "O" else None
     if array.dtype.kind in "mM" or isinstance(first, date | timedelta):
         raise InputError(
-            f"{name} must be numbers, got dates; take t = np.asarray({name}, dtype='datetime64[us]'), then "
-            "(t - t[0]) / np.timedelta64(1, 's')"
+            "{option} must be numbers, got dates; take t = np.asarray({name}, dtype='datetime64[us]'), then "
+            "(t - t[0]) / np.timedelta64(1, 's')",
+            option=Option(name),
+            name=name,
         )
     clock = float_array(name, array)
     if clock.shape != (len(path),):
-        raise InputError(f"{name} must have one time for each observation: expected ({len(path)},), got {clock.shape}")
+        text = "{option} must have one time for each observation: expected ({n},), got {got}"
+        raise InputError(text, option=Option(name), n=len(path), got=clock.shape)
     if (i := _first_backward(clock)) is not None:
         raise InputError(
-            f"{name} must be increasing: {name}[{i}] = {clock[i]:g} is followed by {clock[i + 1]:g}; "
-            "sort the rows, drop repeated times, and give several trajectories as a list"
+            "{option} must be increasing: {name}[{i}] = {time:g} is followed by {next_time:g}; "
+            "sort the rows, drop repeated times, and give several trajectories as a list",
+            option=Option(name),
+            name=name,
+            i=i,
+            time=clock[i],
+            next_time=clock[i + 1],
         )
     return clock
 
@@ -200,9 +213,11 @@ class Pieces:
         if not len(rows):
             raise InputError("is empty; leave such blocks out")
         if times is None and self.dt is None:
-            raise InputError("the time between observations is missing: give h=, or tuples (path, times)")
+            text = "the time between observations is missing: give {h}, or tuples (path, times)"
+            raise InputError(text, h=Option("h", keyword=True))
         if times is not None and self.dt is not None:
-            raise InputError("the time between observations was given twice, as h= and as times")
+            text = "the time between observations was given twice, as {h} and as times"
+            raise InputError(text, h=Option("h", keyword=True))
         if times is None:
             clock = np.arange(1.0, len(rows) + 1)
         else:
