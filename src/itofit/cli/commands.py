@@ -29,19 +29,19 @@ STANDARD_OUTPUT = Path("-")
 
 
 class Structure(StrEnum):
-    """Values of --structure: of the covariance."""
+    """Values of --structure."""
 
     auto, full, diagonal = "auto", "full", "diagonal"
 
 
 class Link(StrEnum):
-    """Values of --link: of the covariance."""
+    """Values of --link."""
 
     auto, identity, square, log = "auto", "identity", "square", "log"
 
 
 class Scheme(StrEnum):
-    """Values of --scheme: of simulated steps."""
+    """Values of --scheme."""
 
     euler, corrected = "euler", "corrected"
 

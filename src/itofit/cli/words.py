@@ -39,7 +39,7 @@ def worded(message: str, names: HasNames | None = None) -> str:
     names : optional
         Data that name the variables which the message knows by their places alone.
     """
-    return message.worded(partial(_word, names=names)) if isinstance(message, Message) else message
+    return message.worded(partial(word, names=names)) if isinstance(message, Message) else message
 
 
 def worded_diagnosis(diagnosis: Diagnosis) -> Diagnosis:
@@ -51,7 +51,7 @@ def worded_diagnosis(diagnosis: Diagnosis) -> Diagnosis:
     return replace(diagnosis, findings=tuple(findings))
 
 
-def _word(part: object, names: HasNames | None) -> str | None:
+def word(part: object, names: HasNames | None = None) -> str | None:
     """A field of a message in the words of the command line; None if these are Python's."""
     if isinstance(part, Option):
         return _option(part)
@@ -64,7 +64,7 @@ def _word(part: object, names: HasNames | None) -> str | None:
 
 def _option(argument: Option) -> str | None:
     option = OPTIONS.get(argument.name)
-    if option is None or argument.value is False:  # there are no options that say no
+    if option is None or argument.value is False:  # no option switches anything off
         return None
     return option if argument.value is None or argument.value is True else f"{option} {argument.value}"
 

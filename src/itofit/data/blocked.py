@@ -20,7 +20,7 @@ from itofit.data.transitions import Transitions
 
 
 class NotInMemoryError(InputError, AttributeError):
-    """Something that only transitions in memory have."""
+    """An attribute was asked for that only transitions in memory have."""
 
 
 class BlockedTransitions:
@@ -111,7 +111,7 @@ class BlockedTransitions:
     def split(
         self, held_out: float = 0.1, *, by: Literal["rows"] = "rows", rng: RNG = None
     ) -> tuple[BlockedTransitions, BlockedTransitions]:
-        """Two parts at random, one to learn from and one held out, each read through the whole.
+        """Two parts at random, one to learn from and one held out; a pass over either reads all of the data.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class BlockedTransitions:
         return rest, out
 
     def _checked(self) -> Iterator[Transitions]:
-        """The source's blocks, with an error if they differ in form, or from those of an earlier pass."""
+        """The source's blocks; raise if they differ from each other in form, or from those of an earlier pass."""
         return self._first_pass.checked(self._of_one_form())
 
     def _of_one_form(self) -> Iterator[tuple[int, Transitions]]:
@@ -209,7 +209,7 @@ class BlockedTransitions:
 
 
 def _in_block(number: int, error: InputError) -> InputError:
-    """An error in a block of the source, with the number of the block; files are not read by such numbers."""
+    """An error in a block of the source, with the number of the block; a file has no blocks that a user knows of."""
     block = Either(python=f"block {number} of the source: ", command="")
     return InputError("{block}{problem}", block=block, problem=message_of(error))
 

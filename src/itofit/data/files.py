@@ -17,7 +17,7 @@ import numpy as np
 from itofit._checks import Either, InputError, Option, count, message_of, positive
 from itofit.data.blocked import FORMS, BlockedTransitions
 from itofit.data.layout import (
-    Columns,
+    ColumnNames,
     Layout,
     MissingPackageError,
     Table,
@@ -48,10 +48,10 @@ def read_transitions(
     path: str | os.PathLike[str],
     *,
     time: Hashable | None = None,
-    state: Columns | None = None,
-    track: Columns | None = None,
+    state: ColumnNames | None = None,
+    track: ColumnNames | None = None,
     dt: float | None = None,
-    velocity: Columns | None = None,
+    velocity: ColumnNames | None = None,
     unit: str | None = None,
     min_h: float | None = None,
     max_h: float | None = None,
@@ -74,14 +74,14 @@ def read_transitions(
     time : name, optional
         Column of times: numbers, or dates as in 2024-01-31 12:00. Without `time` and `dt`, one called time or t.
     state : name or list of names, optional
-        Columns of the variables that move. Default: all that hold numbers and are not mentioned otherwise.
+        ColumnNames of the variables that move. Default: all that hold numbers and are not mentioned otherwise.
     track : name or list of names, optional
-        Columns that tell tracks from each other. Default: one called track, if there is one. In CSV files they are
+        ColumnNames that tell tracks from each other. Default: one called track, if there is one. In CSV files they are
         read as text.
     dt : float, optional
         Time between a row and the next one of its track, instead of `time`.
     velocity : name or list of names, optional
-        Columns of velocities, one for each of `state`, of an underdamped system.
+        ColumnNames of velocities, one for each of `state`, of an underdamped system.
     unit : {"ns", "us", "ms", "s", "min", "h", "D", "W"}, optional
         Unit of h, if times are dates.
     min_h, max_h : float, optional
@@ -161,15 +161,15 @@ class FileParts:
 def _from_arrays(
     reader: Npz, form: Form, dt: float | None, limits: StepLimits, n_rows: int | None
 ) -> Transitions | BlockedTransitions:
-    """Transitions from arrays that hold them."""
+    """Transitions from an NPZ file whose arrays are transitions and not columns of observations."""
     names = FORMS[form][1]
-    shapes = reader.shapes()
-    if "h" not in shapes and dt is None:
+    stored = reader.headers()
+    if "h" not in stored and dt is None:
         text = "there is no array h, the time each move took; give {dt} if it is the same for all"
         raise InputError(text, dt=Option("dt", keyword=True))
-    if "h" in shapes and dt is not None:
+    if "h" in stored and dt is not None:
         raise InputError("h was given twice, in the file and as {dt}", dt=Option("dt", keyword=True))
-    blocks = ArrayParts(reader, tuple(name for name in names if name in shapes), n_rows)
+    blocks = ArrayParts(reader, tuple(name for name in names if name in stored), n_rows)
     if n_rows is not None:
         data = Transitions.from_blocks(blocks, form, h=dt)
         return data if limits == StepLimits() else Transitions.from_blocks(LimitedBlocks(data, limits))
@@ -203,10 +203,10 @@ class LimitedBlocks:
 def _layout_of(
     reader: Reader,
     time: Hashable | None,
-    state: Columns | None,
-    track: Columns | None,
+    state: ColumnNames | None,
+    track: ColumnNames | None,
     dt: float | None,
-    velocity: Columns | None,
+    velocity: ColumnNames | None,
     unit: str | None,
 ) -> Layout:
     """Which columns of a file hold what: those the user names, else those that their names and first rows suggest."""
@@ -252,7 +252,7 @@ def _layout_of(
     return layout
 
 
-def _all_columns(reader: Reader, argument: str, names: Columns) -> list[Hashable]:
+def _all_columns(reader: Reader, argument: str, names: ColumnNames) -> list[Hashable]:
     """The columns that some names stand for: in an NPZ file, one name may stand for several."""
     return [column for name in column_names(argument, names) for column in reader.columns_of(name)]
 
@@ -270,7 +270,7 @@ def _check_column(head: Table, argument: str, name: Hashable) -> None:
 
 
 def _is_variable(head: Table, name: Hashable) -> bool:
-    """Whether a column holds numbers and is no index that pandas wrote."""
+    """Whether a column holds numbers and is not an index that pandas wrote."""
     return not str(name).startswith(("Unnamed: ", "__index_level_")) and head.holds_numbers(name)
 
 
@@ -287,7 +287,7 @@ def errors_naming(file: Path) -> Iterator[None]:
             raise InputError(message) from None
         raise InputError("{file}: {problem}", file=file, problem=message) from None
     except (ValueError, EOFError, OSError, csv.Error, zlib.error, zipfile.BadZipFile) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the operating system
+        if isinstance(error, OSError) and error.errno is not None:  # it came from the operating system
             raise
         text = "holds nothing" if type(error).__name__ == "EmptyDataError" else f"cannot be read: {str(error).strip()}"
         if isinstance(error, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Tables with a column for each variable and a row for each time: their columns as arrays, and what these mean."""
+"""Tables with a column for each variable and a row for each time: columns as arrays, which hold what, and moves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from itofit.data.names import did_you_mean, plural
 from itofit.data.step_limits import StepLimits, none_within_limits
 from itofit.data.trajectories import Moves, Observations, moves_in, warn_of_left_out
 
-Columns: TypeAlias = Hashable | Sequence[Hashable]
+ColumnNames: TypeAlias = Hashable | Sequence[Hashable]
 
 
 class MissingPackageError(InputError, ImportError):
@@ -38,7 +38,7 @@ EXACT = 2**53
 
 
 class Table:
-    """Columns by name as arrays, whatever the table is made of.
+    """ColumnNames by name as arrays, whatever the table is made of.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Table:
         return numbers
 
     def holds_numbers(self, name: Hashable) -> bool:
-        """Whether the first value of a column that is not missing is a number; True and False are none."""
+        """Whether the first value of a column that is not missing is a number; True and False are not."""
         values = _values(self.frame[name])
         if values.dtype.kind in "fiu":
             return not np.isnan(values.astype(np.float64)).all()
@@ -209,7 +209,7 @@ class Table:
         return np.asarray(dates.dt.tz_localize(None).to_numpy())
 
     def labels(self, names: tuple[Hashable, ...]) -> tuple[Int, npt.NDArray[np.generic]]:
-        """Which of the labels each row has, (n,), −1 where it is missing, and these labels in order of appearance.
+        """For each row the number of its label, (n,), −1 where it is missing, and the labels in order of appearance.
 
         Labels are whole numbers or strings; those in several columns are joined to one string.
         """
@@ -242,7 +242,7 @@ def _values(column: Any, *, whole: bool = False) -> npt.NDArray[Any]:  # noqa: A
 
 
 def _is_missing(value: object) -> bool:
-    """None, NaN, <NA>, NaT or a text without characters."""
+    """Whether a value is None, NaN, <NA>, NaT or an empty text."""
     if isinstance(value, str):
         return not value.strip()
     if isinstance(value, float):
@@ -259,13 +259,13 @@ def _number(value: Any) -> float | None:  # noqa: ANN401
 
 
 def _has_comma(value: object) -> bool:
-    """Whether a text is a number but for its decimal comma."""
+    """Whether a text would be a number with a point in place of its comma."""
     return isinstance(value, str) and value.count(",") == 1 and _number(value.replace(",", ".")) is not None
 
 
 def _factorized(column: Any, missing: object = None) -> tuple[Int, npt.NDArray[Any]]:  # noqa: ANN401
     """For each row the number of its label, −1 where it is missing, and the labels in order of appearance."""
-    if (pandas := modules.get("pandas")) is not None:  # or else the column is not of pandas
+    if (pandas := modules.get("pandas")) is not None:  # if it was never imported, the column is not from pandas
         code, labels = pandas.factorize(column if hasattr(column, "dtype") else np.asarray(column))
         unique = np.asarray(labels)
     else:
@@ -314,11 +314,11 @@ class Layout(NamedTuple):
 
 
 def checked_layout(
-    state: Columns,
+    state: ColumnNames,
     time: Hashable | None = None,
-    track: Columns | None = None,
+    track: ColumnNames | None = None,
     dt: float | None = None,
-    velocity: Columns | None = None,
+    velocity: ColumnNames | None = None,
     unit: str | None = None,
 ) -> Layout:
     """The layout that a user's arguments describe; raise if they do not fit together."""
@@ -353,7 +353,7 @@ def checked_layout(
     return layout
 
 
-def column_names(argument: str, names: Columns) -> tuple[Hashable, ...]:
+def column_names(argument: str, names: ColumnNames) -> tuple[Hashable, ...]:
     """Names of columns as a tuple; a name that is itself a tuple must be given in a list."""
     given = (names,) if isinstance(names, str) or not isinstance(names, Sequence) else tuple(names)
     if not given:

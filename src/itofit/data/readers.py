@@ -23,24 +23,24 @@ from itofit.data.names import Form
 HEAD_ROWS = 10_000
 """Rows from which it is decided which columns hold numbers."""
 GZIP_RATIO = 5
-"""How much larger text is than a file compressed with gzip, about."""
+"""Rough ratio of the size of a text to that of the same text compressed with gzip."""
 
 
 class Reader(Protocol):
-    """What can be asked of a file."""
+    """A file of observations: how large it is, what its first rows hold, and its columns, whole or in parts."""
 
     path: Path
 
     def size(self) -> int:
-        """Bytes of data, about."""
+        """Rough number of bytes of data."""
         ...
 
     def head(self) -> Table:
-        """All columns, the first rows."""
+        """The first rows of all columns."""
         ...
 
     def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
-        """The columns that were asked for, in tables of so many rows, or in one."""
+        """The columns of the layout, in tables of n_rows rows, or in one table if that is None."""
         ...
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
@@ -55,11 +55,11 @@ class Csv:
         self.path = path
 
     def size(self) -> int:
-        """Bytes of text, about."""
+        """Rough number of bytes of text."""
         return self.path.stat().st_size * (GZIP_RATIO if self.path.name.lower().endswith(".gz") else 1)
 
     def head(self) -> Table:
-        """All columns, the first rows."""
+        """The first rows of all columns."""
         separator, names = self._header()
         if repeated := sorted({name for name in names if names.count(name) > 1 and name}):
             raise InputError(f"several columns are called {repeated[0]!r}; rename them")
@@ -77,7 +77,7 @@ class Csv:
                 raise InputError(f"lines have more values than the header has names ({shown})") from None
 
     def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
-        """The columns that were asked for; tracks as text, so that a part of them looks like all."""
+        """The columns of the layout; tracks are read as text, so that their type is the same in every part."""
         separator, names = self._header()
         chosen = {"usecols": list(layout.columns), "dtype": dict.fromkeys(layout.track, str)}
         if n_rows is None:
@@ -90,7 +90,7 @@ class Csv:
                 start += len(frame)
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
-        """One column has each name."""
+        """The column of this name itself."""
         return [name]
 
     def _read(self, separator: str, names: list[str], **options: Any) -> Any:  # noqa: ANN401
@@ -151,13 +151,13 @@ class Parquet:
             return int(sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)))
 
     def head(self) -> Table:
-        """All columns, the first rows."""
+        """The first rows of all columns."""
         with self._file() as file:
             rows = next(file.iter_batches(batch_size=HEAD_ROWS), None)
             return Table((file.schema_arrow.empty_table() if rows is None else rows).to_pandas(ignore_metadata=True))
 
     def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
-        """The columns that were asked for."""
+        """The columns of the layout."""
         names = list(layout.columns)
         with self._file() as file:
             if n_rows is None:
@@ -169,7 +169,7 @@ class Parquet:
                 start += rows.num_rows
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
-        """One column has each name."""
+        """The column of this name itself."""
         return [name]
 
     def _file(self) -> Any:  # noqa: ANN401
@@ -196,8 +196,8 @@ class Npz:
         with zipfile.ZipFile(self.path) as file:
             return sum(member.file_size for member in file.infolist())
 
-    def shapes(self) -> dict[str, ArrayHeader]:
-        """Headers of all arrays; an error if they are a model."""
+    def headers(self) -> dict[str, ArrayHeader]:
+        """Headers of all arrays by name; raise if the file is a model."""
         headers = {}
         with zipfile.ZipFile(self.path) as file:
             for member in file.namelist():
@@ -219,8 +219,8 @@ class Npz:
             raise InputError("this is a learned model, not data: {advice}", advice=advice)
 
     def form(self) -> Form | None:
-        """The form of transitions that arrays of known names hold."""
-        names = set(self.shapes())
+        """The form of the transitions that the arrays hold, by the names of these; None if they are columns."""
+        names = set(self.headers())
         if {"x0", "v0", "x1", "v1"} <= names:
             return "underdamped"
         if {"x0", "x1"} <= names:
@@ -228,7 +228,7 @@ class Npz:
         return "increments" if {"inputs", "increments"} <= names else None
 
     def head(self) -> Table:
-        """All columns, the first rows."""
+        """The first rows of all columns."""
         columns: dict[Hashable, npt.NDArray[Any]] = {}
         with zipfile.ZipFile(self.path) as file:
             for name, header in self._tables().items():
@@ -238,29 +238,29 @@ class Npz:
         return Table(columns)
 
     def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
-        """The columns that were asked for."""
+        """The columns of the layout."""
         wanted, start = set(layout.columns), 0
-        shapes = {name: header for name, header in self._tables().items() if wanted & set(_columns(name, header))}
-        for arrays in self.arrays(tuple(shapes), n_rows):
+        headers = {name: header for name, header in self._tables().items() if wanted & set(_columns(name, header))}
+        for arrays in self.arrays(tuple(headers), n_rows):
             columns: dict[Hashable, npt.NDArray[Any]] = {}
             for name, array in arrays.items():
-                columns |= _split(name, shapes[name], array)
+                columns |= _split(name, headers[name], array)
             yield Table(columns, _numbered(start))
             start += len(next(iter(columns.values())))
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
         """The columns of an array."""
-        header = self.shapes().get(str(name))
+        header = self.headers().get(str(name))
         return [name] if header is None else list(_columns(str(name), header))
 
     def _tables(self) -> dict[str, ArrayHeader]:
         """Arrays that have rows and perhaps columns."""
-        return {name: header for name, header in self.shapes().items() if len(header.shape) in (1, 2)}
+        return {name: header for name, header in self.headers().items() if len(header.shape) in (1, 2)}
 
     def arrays(self, names: tuple[str, ...], n_rows: int | None) -> Iterator[dict[str, npt.NDArray[Any]]]:
-        """Arrays by name, in parts of so many rows or whole; those without axes are in each part."""
-        shapes = self.shapes()
-        lengths = {name: shapes[name].shape[0] for name in names if shapes[name].shape}
+        """Arrays by name, in parts of n_rows rows, or whole if that is None; those without axes are in each part."""
+        headers = self.headers()
+        lengths = {name: headers[name].shape[0] for name in names if headers[name].shape}
         if len(set(lengths.values())) > 1:
             got = ", ".join(f"{n} in {name}" for name, n in lengths.items())
             raise InputError(f"arrays must have the same number of rows, one for each observation, got {got}")
@@ -273,13 +273,13 @@ class Npz:
             opened = {name: stack.enter_context(file.open(f"{name}.npy")) for name in names}
             for name in names:
                 _header_of(name, opened[name])
-                if shapes[name].by_columns and len(shapes[name].shape) > 1:
+                if headers[name].by_columns and len(headers[name].shape) > 1:
                     raise InputError(f"{name} is stored by columns, which cannot be read in parts: save it in C order")
-            numbers = {name: _next_rows(opened[name], shapes[name], 1) for name in names if name not in lengths}
+            numbers = {name: _next_rows(opened[name], headers[name], 1) for name in names if name not in lengths}
             n = max(lengths.values(), default=0)
             for start in range(0, n, n_rows):
                 yield numbers | {
-                    name: _next_rows(opened[name], shapes[name], min(n_rows, n - start)) for name in lengths
+                    name: _next_rows(opened[name], headers[name], min(n_rows, n - start)) for name in lengths
                 }
 
 
@@ -307,7 +307,7 @@ def _header_of(member: str, opened: IO[bytes]) -> ArrayHeader:
 
 
 def _next_rows(opened: IO[bytes], header: ArrayHeader, n_rows: int) -> npt.NDArray[Any]:
-    """The next rows of an array, at most so many; the number itself if it has no axes."""
+    """The next rows of an array, at most n_rows; the number itself if it has no axes."""
     whole = header.by_columns or not header.shape
     shape = header.shape if whole else (min(n_rows, header.shape[0]), *header.shape[1:])
     n_bytes = int(np.prod(shape, dtype=np.int64)) * header.dtype.itemsize
@@ -330,7 +330,7 @@ def _split(name: str, header: ArrayHeader, array: npt.NDArray[Any]) -> dict[Hash
 
 
 def _numbered(start: int) -> Any:  # noqa: ANN401
-    """What to call rows of a part that begins at this row."""
+    """The function that names the rows of a part that begins at this row."""
     return lambda i: f"row {start + i}"
 
 

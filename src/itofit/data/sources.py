@@ -51,7 +51,7 @@ class BlockSource:
             yield from self._slices(given)
             return
         try:
-            if isinstance(given, str | bytes | Mapping) or hasattr(given, "iloc"):  # a table is no sequence of blocks
+            if isinstance(given, str | bytes | Mapping) or hasattr(given, "iloc"):  # a table is no sequence
                 raise TypeError
             blocks = iter(given)
         except TypeError:
@@ -110,13 +110,13 @@ class BlockSource:
 
 
 def _release(array: object) -> None:
-    """Give back the memory that a file mapped for reading alone has taken; what is needed again is read again."""
+    """Give back the memory of an array that is mapped from a file for reading; it is read again when needed."""
     if isinstance(array, np.memmap) and array.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
         array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def _is_array(value: object) -> bool:
-    """Whether something is an array of any kind: of NumPy, a memory-mapped one, one of an HDF5 file."""
+    """Whether a value is an array of any kind: of NumPy, memory-mapped, or of an HDF5 file."""
     shape = getattr(value, "shape", ())
     return isinstance(shape, tuple) and len(shape) > 0 and hasattr(value, "__getitem__") and not hasattr(value, "iloc")
 

@@ -1,4 +1,4 @@
-"""Trajectories in the forms people have them: lists of arrays, pieces of arrays, and rows of tables."""
+"""Moves in trajectories that come as arrays, as lists of arrays, in pieces, or as rows of tables."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from itofit._checks import (
     plain_array,
     positive,
 )
+from itofit.data.names import plural
 from itofit.data.step_limits import StepLimits
 
 MANY_VARIABLES = 10
@@ -74,7 +75,7 @@ def _warn_of_rows(array: Float) -> None:
 
 
 def _holds_arrays(values: Sequence[object]) -> bool:
-    """Whether a list is one of arrays (or lists), and not of numbers."""
+    """Whether a list holds arrays or lists, and not numbers."""
     return len(values) > 0 and (isinstance(values[0], list | tuple) or np.ndim(values[0]) > 0)  # type: ignore[arg-type]
 
 
@@ -125,7 +126,7 @@ def _clock(name: str, times: npt.ArrayLike | None, path: Float) -> Float:
 
 
 def _first_backward(clock: Float) -> int | None:
-    """Where times first fail to increase, if they do."""
+    """The index of the first time that the next one does not exceed; None if all increase."""
     backward = np.flatnonzero(np.diff(clock) <= 0)
     return int(backward[0]) if len(backward) else None
 
@@ -225,12 +226,12 @@ class Pieces:
             if clock.shape != (len(rows),):
                 raise InputError(f"times must have one entry for each of {len(rows)} observations, got {clock.shape}")
         if self.last is not None:
-            before, then = self.last
-            if before.shape[1] != rows.shape[1]:
-                wide = f"{rows.shape[1]} column{'s' if rows.shape[1] > 1 else ''}"
-                raise InputError(f"has {wide}, the block before it has {before.shape[1]}")
-            rows = np.concatenate([before, rows])
-            clock = np.concatenate([then if times is not None else np.zeros(1), clock])
+            last_row, last_time = self.last
+            if last_row.shape[1] != rows.shape[1]:
+                width = plural(rows.shape[1], "column")
+                raise InputError(f"has {width}, the block before it has {last_row.shape[1]}")
+            rows = np.concatenate([last_row, rows])
+            clock = np.concatenate([last_time if times is not None else np.zeros(1), clock])
         if (i := _first_backward(clock)) is not None:
             raise InputError(
                 f"times must be increasing, also from block to block: {clock[i]:g} is followed by {clock[i + 1]:g}; a "
@@ -256,7 +257,7 @@ class Observations(NamedTuple):
     labels: npt.NDArray[np.generic] | None  # None if there is one track without a name
     row: Int  # (n,): position in the table
     place: Callable[[int], str]  # what to call the row at a position
-    time: Callable[[int], str]  # the time in it as people know it
+    time: Callable[[int], str]  # its time as the table shows it
 
     def take(self, order: Int) -> Observations:
         """The rows at some positions, in their order."""
@@ -404,7 +405,7 @@ class OpenTracks:
         self._clock = np.concatenate([self._clock, np.empty(n_new)])
         self.n_rows = np.concatenate([self.n_rows, np.zeros(n_new, dtype=np.intp)])
         last = np.zeros(len(number), dtype=np.intp)
-        last[observations.track] = np.arange(len(observations.track))  # of several rows, the last one stays
+        last[observations.track] = np.arange(len(observations.track))  # NumPy keeps the last of several values
         self._states[number] = observations.states[last]
         if observations.clock is not None:
             self._clock[number] = observations.clock[last]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from itofit._checks import RNG, Float, InputError, columns, columns_like, fraction, generator, same_rows
 from itofit.data.array_checks import checked_durations, checked_groups
-from itofit.data.layout import Columns, Layout, Table, checked_layout, moves_in_table
+from itofit.data.layout import ColumnNames, Layout, Table, checked_layout, moves_in_table
 from itofit.data.names import (
     Form,
     Kind,
@@ -209,11 +209,11 @@ class Transitions:
         cls,
         df: Any,  # noqa: ANN401
         *,
-        state: Columns,
+        state: ColumnNames,
         time: Hashable | None = None,
-        track: Columns | None = None,
+        track: ColumnNames | None = None,
         dt: float | None = None,
-        velocity: Columns | None = None,
+        velocity: ColumnNames | None = None,
         unit: str | None = None,
         min_h: float | None = None,
         max_h: float | None = None,
@@ -228,16 +228,16 @@ class Transitions:
         df : pandas.DataFrame
             Or anything with `columns` and `to_numpy`; one row for each observation.
         state : name or list of names
-            Columns of the variables that move: numbers of any type. They give their names to the result.
+            ColumnNames of the variables that move: numbers of any type. They give their names to the result.
         time : name, optional
             Column of times: numbers, dates or durations. Give either `time` or `dt`.
         track : name or list of names, optional
-            Columns that tell tracks from each other: whole numbers, strings or others. They become `groups`, as
+            ColumnNames that tell tracks from each other: whole numbers, strings or others. They become `groups`, as
             whole numbers or strings. Rows without a value are left out, with a warning.
         dt : float, optional
             Time between a row and the next one of its track.
         velocity : name or list of names, optional
-            Columns of velocities, one for each of `state`: for underdamped systems, as in `from_underdamped`.
+            ColumnNames of velocities, one for each of `state`: for underdamped systems, as in `from_underdamped`.
         unit : {"ns", "us", "ms", "s", "min", "h", "D", "W"}, optional
             Unit of h, if times are dates or durations.
         min_h, max_h : float, optional
@@ -362,7 +362,7 @@ class Transitions:
     def _variables(self) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
         return self.kind, self.input_names, self.output_names
 
-    # What they are
+    # Sizes and rates
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -389,7 +389,7 @@ class Transitions:
             parts.append(plural(len(np.unique(self.groups)), "group"))
         return f"Transitions({', '.join(parts)}, kind = {self.kind})"
 
-    # Parts of them
+    # Parts
 
     def copy(self) -> Transitions:
         """The same transitions in arrays of their own."""
