@@ -153,6 +153,7 @@ class BlockedTransitions:
         return self._first_pass.checked(self._of_one_form())
 
     def _of_one_form(self) -> Iterator[tuple[int, Transitions]]:
+        """The source's blocks with their numbers; raise if one has other variables than the first."""
         for i, block in self._converted():
             if (block.n_inputs, block.n_outputs, block.kind) != (self.n_inputs, self.n_outputs, self.kind):
                 raise InputError(
@@ -195,6 +196,7 @@ class BlockedTransitions:
     def _from_moves(
         self, start: Float, increments: Float, h: Float, groups: npt.NDArray[np.generic] | None
     ) -> Transitions:
+        """Transitions from the moves of a trajectory, with default names."""
         d = start.shape[1]
         return Transitions._trusted(start, increments, h, groups, "diffusion", *default_names(d, d, "diffusion"))
 

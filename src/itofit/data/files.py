@@ -74,14 +74,14 @@ def read_transitions(
     time : name, optional
         Column of times: numbers, or dates as in 2024-01-31 12:00. Without `time` and `dt`, one called time or t.
     state : name or list of names, optional
-        ColumnNames of the variables that move. Default: all that hold numbers and are not mentioned otherwise.
+        Columns of the variables that move. Default: all that hold numbers and are not mentioned otherwise.
     track : name or list of names, optional
-        ColumnNames that tell tracks from each other. Default: one called track, if there is one. In CSV files they are
+        Columns that tell tracks from each other. Default: one called track, if there is one. In CSV files they are
         read as text.
     dt : float, optional
         Time between a row and the next one of its track, instead of `time`.
     velocity : name or list of names, optional
-        ColumnNames of velocities, one for each of `state`, of an underdamped system.
+        Columns of velocities, one for each of `state`, of an underdamped system.
     unit : {"ns", "us", "ms", "s", "min", "h", "D", "W"}, optional
         Unit of h, if times are dates.
     min_h, max_h : float, optional

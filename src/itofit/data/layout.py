@@ -38,7 +38,7 @@ EXACT = 2**53
 
 
 class Table:
-    """ColumnNames by name as arrays, whatever the table is made of.
+    """Columns by name as arrays, whatever the table is made of.
 
     Parameters
     ----------

@@ -228,16 +228,16 @@ class Transitions:
         df : pandas.DataFrame
             Or anything with `columns` and `to_numpy`; one row for each observation.
         state : name or list of names
-            ColumnNames of the variables that move: numbers of any type. They give their names to the result.
+            Columns of the variables that move: numbers of any type. They give their names to the result.
         time : name, optional
             Column of times: numbers, dates or durations. Give either `time` or `dt`.
         track : name or list of names, optional
-            ColumnNames that tell tracks from each other: whole numbers, strings or others. They become `groups`, as
+            Columns that tell tracks from each other: whole numbers, strings or others. They become `groups`, as
             whole numbers or strings. Rows without a value are left out, with a warning.
         dt : float, optional
             Time between a row and the next one of its track.
         velocity : name or list of names, optional
-            ColumnNames of velocities, one for each of `state`: for underdamped systems, as in `from_underdamped`.
+            Columns of velocities, one for each of `state`: for underdamped systems, as in `from_underdamped`.
         unit : {"ns", "us", "ms", "s", "min", "h", "D", "W"}, optional
             Unit of h, if times are dates or durations.
         min_h, max_h : float, optional
