@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 
 import itofit
 import itofit.files
+from itofit._checks import Either, InputError, Message, Option, Variable, message_of
 from itofit.cli import app
-from itofit.cli.split import split
-from itofit.cli.words import named, spoken
+from itofit.cli.held_out import hold_out
+from itofit.cli.words import OPTIONS, worded
 
 
 def call(*arguments):
@@ -182,12 +183,12 @@ def test_limits_of_the_step(folder, tmp_path):
 def test_stretches_of_one_track_are_held_out(tmp_path):
     tracks(1, 600)[["t", "pos"]].to_csv(tmp_path / "a.csv", index=False)
     data = itofit.read_transitions(tmp_path / "a.csv")
-    train, rest = split(data, 0.1, 0)
+    train, rest = hold_out(data, 0.1, 0)
     assert len(train) + len(rest) == 599
     follows = np.isclose(rest.inputs[:-1] + rest.increments[:-1], rest.inputs[1:]).mean()
     assert follows > 0.9
     scattered = data[np.random.default_rng(0).permutation(599)]
-    assert len(split(scattered, 0.1, 0)[1]) == 60
+    assert len(hold_out(scattered, 0.1, 0)[1]) == 60
 
 
 def test_too_few_rows_to_hold_some_out(tmp_path):
@@ -569,23 +570,48 @@ def test_a_reader_that_leaves(folder):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("message", "expected"),
     [
         (
-            "a.csv: give time=, the column of times, or dt=, the step",
-            "a.csv: give --time, the column of times, or --dt, the step",
+            Message("give {time}, or {dt}", time=Option("time", keyword=True), dt=Option("dt", keyword=True)),
+            "give --time, or --dt",
         ),
-        ("a.csv: state: there is no column 'time='", "a.csv: --state: there is no column 'time='"),
+        (
+            Message("{state}: there is no column {name!r}", state=Option("state"), name="time="),
+            "--state: there is no column 'time='",
+        ),
         ("the state is not all that matters for the next step", "the state is not all that matters for the next step"),
-        ("column 'state' must hold numbers", "column 'state' must hold numbers"),
-        ("Learn it with\ncorrect_step=True, or", "Learn it with\n--correct-step, or"),
-        ("my-state: there is", "my-state: there is"),
+        (Message("{unit} is for dates", unit=Option("unit", "s")), "--unit s is for dates"),
+        (Message("learn it with {how}", how=Option("correct_step", True, of="fit")), "learn it with --correct-step"),
+        (Message("{link} is better", link=Option("link", "log", of="fit")), "--link log is better"),
+        (Message("{x0} must be finite", x0=Option("x0")), "x0 must be finite"),  # an array of a file, not an option
+        (Message("{refine} is needed", refine=Option("refine", True)), "refine=True is needed"),
+        (
+            Message("not data: {advice}", advice=Either(python="load it", command="info shows it")),
+            "not data: info shows it",
+        ),
     ],
 )
-def test_words_of_options(text, expected):
-    assert spoken(text) == expected
+def test_words_of_options(message, expected):
+    assert worded(message) == expected
 
 
-def test_words_of_columns():
-    text = "increments column 1 moves at a constant rate; inputs column 7 is"
-    assert named(text, ("a", "b"), ("a", "b")) == "column 'b' moves at a constant rate; inputs column 7 is"
+def test_words_of_messages_within_messages():
+    inner = InputError("{min_h} must be at most {max_h}", min_h=Option("min_h"), max_h=Option("max_h"))
+    outer = InputError("{file}: {problem}", file="state.csv", problem=message_of(inner))
+    assert str(outer) == "state.csv: min_h must be at most max_h"
+    assert worded(message_of(outer)) == "state.csv: --min-step must be at most --max-step"
+
+
+def test_words_of_columns(folder):
+    data = itofit.read_transitions(folder / "tracks.csv", time="t", state=["pos", "speed"], track="cell")
+    second, none = (Message("{column} is constant", column=Variable("increments", place)) for place in (1, 7))
+    assert worded(second, data) == "column 'speed' is constant"
+    assert worded(none, data) == "increments column 7 is constant"
+    assert worded(second) == "increments column 1 is constant"
+    assert worded(Message("{column} is", column=Variable("inputs", 0, "height"))) == "column 'height' is"
+
+
+def test_every_option_of_the_table_exists():
+    helps = "".join(call(command, "--help").output for command in ("fit", "check", "report", "simulate"))
+    assert [option for option in OPTIONS.values() if option not in helps] == []

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from itofit import ARFF, AutomaticSettings, InputError, LearnedSDE, ModelFileError, Transitions, fit, load
-from itofit.data.names import check_variables, meant
+from itofit.data.names import check_variables, did_you_mean
 from itofit.model.training import dependence_text
 
 RNG = np.random.default_rng(0)
@@ -256,8 +256,8 @@ def test_outputs_in_another_order_are_an_error():
 
 
 def test_a_similar_name_is_meant():
-    assert meant("sped", ("angle", "Speed")) == " (is it 'Speed' that you mean?)"
-    assert meant("colour", ("angle", "Speed")) == ""
+    assert did_you_mean("sped", ("angle", "Speed")) == " (is it 'Speed' that you mean?)"
+    assert did_you_mean("colour", ("angle", "Speed")) == ""
 
 
 def test_columns_of_a_data_frame_are_found_by_their_names():

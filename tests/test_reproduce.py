@@ -464,7 +464,7 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("itofit.cli.reproduce.run_all", interrupted)
+    monkeypatch.setattr("itofit.cli.reproduction.run_all", interrupted)
     result = call("1", "--quick", "-o", tmp_path / "out")
     assert result.exit_code == 130
     assert "goes on from here" in result.output

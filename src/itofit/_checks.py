@@ -34,14 +34,17 @@ class Option:
         The value that is spoken of; left out, the argument itself is.
     of : str, optional
         The function, where the text names it: fit(..., link='log').
+    keyword : bool
+        Whether the text asks the reader to give the argument, and writes it as a keyword: give time=.
     """
 
     name: str
     value: object = None
     of: str | None = None
+    keyword: bool = False
 
     def __str__(self) -> str:
-        text = self.name if self.value is None else f"{self.name}={self.value!r}"
+        text = self.name + "=" * self.keyword if self.value is None else f"{self.name}={self.value!r}"
         return text if self.of is None else f"{self.of}(..., {text})"
 
 
@@ -67,6 +70,10 @@ class Either:
 
     def __str__(self) -> str:
         return self.python
+
+
+AS_GAPS = Either(python="set these values to NaN, which are gaps", command="leave them empty, which are gaps")
+"""What to do with values that are no numbers where gaps are allowed."""
 
 
 class Message(str):
@@ -108,8 +115,24 @@ class Message(str):
         return (self.template,), self.fields
 
 
+def message_of(error: Exception) -> str:
+    """What an error or a warning says: its `Message`, if it was raised with one."""
+    return error.args[0] if len(error.args) == 1 and isinstance(error.args[0], Message) else str(error)
+
+
 class InputError(ValueError):
-    """An argument or the data cannot be used; the message says what to change."""
+    """An argument or the data cannot be used; the message says what to change.
+
+    Parameters
+    ----------
+    text : str
+        What to say; the template of a `Message` if fields are given.
+    **fields
+        What the template speaks of.
+    """
+
+    def __init__(self, text: str, /, **fields: object) -> None:
+        super().__init__(Message(text, **fields) if fields else text)
 
 
 class ModelFileError(ValueError):
@@ -132,34 +155,45 @@ def plain_array(name: str, value: npt.ArrayLike) -> npt.NDArray[np.generic]:
     """`value` as an array of any kind, unless that would lose its mask or it has no rectangular shape."""
     if isinstance(value, np.ma.MaskedArray):
         raise InputError(
-            f"{name} is a masked array, whose mask would be lost; use {name}.filled(np.nan) where gaps are allowed"
+            "{option} is a masked array, whose mask would be lost; use {name}.filled(np.nan) where gaps are allowed",
+            option=Option(name),
+            name=name,
         )
     try:
         return np.asarray(value)
     except ValueError:
-        raise InputError(f"{name} must be a rectangular array, but its rows have different lengths") from None
+        text = "{option} must be a rectangular array, but its rows have different lengths"
+        raise InputError(text, option=Option(name)) from None
 
 
 def float_array(name: str, value: npt.ArrayLike, *, allow_nan: bool = False) -> Float:
     """`value` as a float64 array of real numbers; infinities never pass, NaN only if `allow_nan`."""
     array = plain_array(name, value)
     if array.dtype.kind == "c":
-        raise InputError(f"{name} must be real, got complex numbers ({array.dtype}); take .real or stack the two parts")
+        text = "{option} must be real, got complex numbers ({dtype}); take .real or stack the two parts"
+        raise InputError(text, option=Option(name), dtype=array.dtype)
     if array.dtype.kind not in "fiu":
         raise InputError(
-            f"{name} must be an array of real numbers, got dtype {array.dtype}; "
-            f"convert it first, for example with np.asarray({name}, dtype=float)"
+            "{option} must be an array of real numbers, got dtype {dtype}; "
+            "convert it first, for example with np.asarray({name}, dtype=float)",
+            option=Option(name),
+            dtype=array.dtype,
+            name=name,
         )
     finite = array.astype(np.float64, copy=False)
     bad = np.isinf(finite) if allow_nan else ~np.isfinite(finite)
     if bad.any() and array.ndim == 0:
-        raise InputError(f"{name} must be finite, got {array}")
+        raise InputError("{option} must be finite, got {got}", option=Option(name), got=array)
     if bad.any():
         first = tuple(int(i) for i in np.argwhere(bad)[0])
         raise InputError(
-            f"{name} must be finite{' or NaN' if allow_nan else ''}: {int(bad.sum())} of {array.size} values are not, "
-            f"the first at index {first if len(first) != 1 else first[0]}; "
-            + ("set these values to NaN, which are gaps" if allow_nan else "remove these rows")
+            "{option} must be finite{or_nan}: {n_bad} of {size} values are not, the first at index {first}; {advice}",
+            option=Option(name),
+            or_nan=" or NaN" if allow_nan else "",
+            n_bad=int(bad.sum()),
+            size=array.size,
+            first=first if len(first) != 1 else first[0],
+            advice=AS_GAPS if allow_nan else "remove these rows",
         )
     return finite
 
@@ -178,9 +212,11 @@ def columns(name: str, value: npt.ArrayLike, *, n_columns: int | None = None, al
             advice = f"; one point is {name}[None, :]"
         elif n_columns is not None and array.ndim == 2 and array.shape[0] == n_columns:
             advice = f"; is it {name}.T that you mean?"
-        raise InputError(f"{name} must have shape {wanted}, got {array.shape}{advice}")
+        text = "{option} must have shape {wanted}, got {got}{advice}"
+        raise InputError(text, option=Option(name), wanted=wanted, got=array.shape, advice=advice)
     if array.shape[1] == 0:
-        raise InputError(f"{name} must have at least one column, got shape {array.shape}")
+        text = "{option} must have at least one column, got shape {got}"
+        raise InputError(text, option=Option(name), got=array.shape)
     return array
 
 
@@ -189,8 +225,12 @@ def columns_like(name: str, value: npt.ArrayLike, other_name: str, other: Float)
     array = columns(name, value)
     if array.shape != other.shape:
         raise InputError(
-            f"{name} must have the shape of {other_name}: expected {other.shape}, got {np.shape(value)}"
-            + (f"; {name} needs {other.shape[1]} columns" if len(array) == len(other) else "")
+            "{option} must have the shape of {other}: expected {expected}, got {got}{advice}",
+            option=Option(name),
+            other=Option(other_name),
+            expected=other.shape,
+            got=np.shape(value),
+            advice=f"; {name} needs {other.shape[1]} columns" if len(array) == len(other) else "",
         )
     return array
 
@@ -198,7 +238,13 @@ def columns_like(name: str, value: npt.ArrayLike, other_name: str, other: Float)
 def same_rows(name: str, array: npt.NDArray[np.generic], other_name: str, other: Float) -> None:
     """Raise unless two arrays have the same number of rows."""
     if len(array) != len(other):
-        raise InputError(f"{name} must have as many rows as {other_name}: expected {len(other)}, got {len(array)}")
+        raise InputError(
+            "{option} must have as many rows as {other}: expected {expected}, got {got}",
+            option=Option(name),
+            other=Option(other_name),
+            expected=len(other),
+            got=len(array),
+        )
 
 
 def positive(name: str, value: object, *, zero: bool = False) -> float:
@@ -207,7 +253,8 @@ def positive(name: str, value: object, *, zero: bool = False) -> float:
     number = float(value) if is_real else np.nan  # type: ignore[arg-type]
     if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
         got = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) and value.ndim else repr(value)
-        raise InputError(f"{name} must be a number {'>=' if zero else '>'} 0, got {got}")
+        least = ">=" if zero else ">"
+        raise InputError("{option} must be a number {least} 0, got {got}", option=Option(name), least=least, got=got)
     return number
 
 
@@ -215,21 +262,22 @@ def fraction(name: str, value: object) -> float:
     """A number strictly between 0 and 1."""
     number = positive(name, value)
     if number >= 1:
-        raise InputError(f"{name} must lie strictly between 0 and 1, got {value!r}")
+        raise InputError("{option} must lie strictly between 0 and 1, got {got!r}", option=Option(name), got=value)
     return number
 
 
 def flag(name: str, value: object) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name} must be True or False, got {value!r}")
+        raise InputError("{option} must be True or False, got {got!r}", option=Option(name), got=value)
     return bool(value)
 
 
 def count(name: str, value: object, *, least: int = 1) -> int:
     """A whole number, at least `least`."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name} must be a whole number >= {least}, got {value!r}")
+        text = "{option} must be a whole number >= {least}, got {got!r}"
+        raise InputError(text, option=Option(name), least=least, got=value)
     return int(value)
 
 
@@ -237,7 +285,8 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
-        raise InputError(f"{name} must be one of {listed}, got {value!r}")
+        text = "{option} must be one of {listed}, got {got!r}"
+        raise InputError(text, option=Option(name), listed=listed, got=value)
     return value
 
 
@@ -253,5 +302,7 @@ def generator(rng: RNG) -> tuple[np.random.Generator, int | None]:
         assert isinstance(entropy, int)
         rng = entropy
     if not isinstance(rng, numbers.Integral) or isinstance(rng, bool) or rng < 0:
-        raise InputError(f"rng must be a whole number >= 0, a numpy.random.Generator or None, got {rng!r}")
+        others = Either(python=", a numpy.random.Generator or None", command="")
+        text = "{option} must be a whole number >= 0{others}, got {got!r}"
+        raise InputError(text, option=Option("rng"), others=others, got=rng)
     return np.random.default_rng(int(rng)), int(rng)

@@ -1,6 +1,6 @@
-"""The command line: one file for each group of commands."""
+"""The command line: one module for each group of commands."""
 
-from itofit.cli import data, demo, reproduce
+from itofit.cli import commands, demo, reproduction
 from itofit.cli.app import app
 
-__all__ = ["app", "data", "demo", "reproduce"]
+__all__ = ["app", "commands", "demo", "reproduction"]

@@ -1,21 +1,30 @@
-"""What the commands share: the program, where it prints, and how it tells a user's mistake."""
+"""What the commands share: the program, where and how it prints, and how it reports a user's mistake."""
 
 from __future__ import annotations
 
 import functools
 import io
+import json
+import math
 import os
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
 
-from itofit._checks import ConvergenceWarning, DataWarning, ExtrapolationWarning, InputError, ModelFileError
+from itofit._checks import (
+    ConvergenceWarning,
+    DataWarning,
+    ExtrapolationWarning,
+    InputError,
+    ModelFileError,
+    message_of,
+)
 from itofit._version import __version__
-from itofit.cli.words import spoken
+from itofit.cli.words import worded
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,9 +42,9 @@ errors = Console(stderr=True, highlight=False)
 MISTAKE = 2
 """Exit code of a command that could not be carried out as it was given."""
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, by the convention of shells."""
 PIPE_CLOSED = 141
-"""Exit code if what reads the output has left, as shells have it."""
+"""Exit code if the program that reads the output has ended, by the convention of shells."""
 
 
 def _version(wanted: bool) -> None:
@@ -50,15 +59,15 @@ def _main(
 ) -> None:
     """Learn stochastic differential equations from data."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # Greek letters where the terminal knows none are no failure
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without Greek letters shows others in their place
             stream.reconfigure(errors="replace")
 
 
 def explained(command: Callable[P, T]) -> Callable[P, T]:
-    """A command whose mistakes are told in a line, without a traceback, and whose warnings are notes."""
+    """A command that reports mistakes in a line, without a traceback, and warnings as notes."""
 
     @functools.wraps(command)
-    def told(*args: P.args, **kwargs: P.kwargs) -> T:
+    def explained_command(*args: P.args, **kwargs: P.kwargs) -> T:
         with warnings.catch_warnings(record=True) as caught:
             for kind in (ConvergenceWarning, DataWarning, ExtrapolationWarning):
                 warnings.simplefilter("always", kind)
@@ -70,8 +79,8 @@ def explained(command: Callable[P, T]) -> Callable[P, T]:
             except KeyboardInterrupt:
                 errors.print(f"itofit {command.__name__}: interrupted")
                 raise typer.Exit(INTERRUPTED) from None
-            except (InputError, ModelFileError, OSError) as error:  # which may be about something else than notes
-                errors.print(f"itofit {command.__name__}: {spoken(_message(error))}", markup=False, soft_wrap=True)
+            except (InputError, ModelFileError, OSError) as error:  # notes may be about something else: not printed
+                print_aside(f"itofit {command.__name__}: {_explanation(error)}")
                 raise typer.Exit(MISTAKE) from error
             except typer.Exit:
                 _print_notes(caught)
@@ -79,16 +88,50 @@ def explained(command: Callable[P, T]) -> Callable[P, T]:
             _print_notes(caught)
             return result
 
-    return told
+    return explained_command
+
+
+def _explanation(error: Exception) -> str:
+    """What an error says in the words of the command line; for those of the operating system, without their number."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return worded(message_of(error))
+
+
+# Printing
 
 
 def _print_notes(caught: list[warnings.WarningMessage]) -> None:
-    for text in dict.fromkeys(str(one.message) for one in caught):
-        errors.print(f"note: {spoken(text)}", markup=False, soft_wrap=True)
+    """Print each different warning once."""
+    texts = (worded(message_of(each.message)) if isinstance(each.message, Warning) else each.message for each in caught)
+    for text in dict.fromkeys(texts):
+        print_note(text)
 
 
-def _message(error: Exception) -> str:
-    """What an error says; of those of the operating system, without its number."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    return str(error)
+def print_note(text: str) -> None:
+    """Print what the user should know beside the result."""
+    print_aside(f"note: {text}")
+
+
+def print_aside(text: str) -> None:
+    """Print to standard error, as it is."""
+    errors.print(text, markup=False, soft_wrap=True)
+
+
+def print_text(text: str) -> None:
+    """Print to standard output, as it is."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """Print to standard output what a machine can read."""
+    console.print_json(json.dumps(_with_nulls(content), allow_nan=False), ensure_ascii=False)
+
+
+def _with_nulls(content: Any) -> Any:  # noqa: ANN401
+    """The content with null for infinities and NaN, which JSON does not have."""
+    if isinstance(content, dict):
+        return {str(name): _with_nulls(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_with_nulls(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content

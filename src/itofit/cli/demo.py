@@ -9,8 +9,7 @@ import numpy as np
 import typer
 
 from itofit._checks import Float, InputError
-from itofit.cli.app import app, explained
-from itofit.cli.data import print_text
+from itofit.cli.app import app, explained, print_text
 from itofit.model.known import KnownSDE
 from itofit.model.storage import write_whole
 
@@ -43,7 +42,7 @@ def demo(
 
 
 def tracks_as_csv(rng: np.random.Generator) -> str:
-    """The file: the columns id, t and x."""
+    """The content of the file, with the columns id, t and x."""
     double_well = KnownSDE(f=lambda x: x - x**3, sigma=_noise)
     starts = rng.uniform(-1.5, 1.5, (N_TRACKS, 1))
     paths = double_well.simulate(starts, DT / SUBSTEPS, N_ROWS * SUBSTEPS, rng=rng, progress=False)

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Literal, NoReturn, get_args
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import RNG, Float, InputError, fraction, generator, one_of, positive
+from itofit._checks import RNG, Either, Float, InputError, Option, fraction, generator, message_of, one_of, positive
 from itofit.data import rows
 from itofit.data.names import Form, Kind, Names, default_names, names_of, plural, same_names, underdamped_names
 from itofit.data.rows import TRAIN, VALIDATION, Split, n_held_out
-from itofit.data.sources import BlockSource, Passes, Source, block_arguments
+from itofit.data.sources import BlockSource, FirstPass, Source, block_arguments
 from itofit.data.trajectories import Pieces
 from itofit.data.transitions import Transitions
 
 
 class NotInMemoryError(InputError, AttributeError):
-    """Something that only transitions in memory have."""
+    """An attribute was asked for that only transitions in memory have."""
 
 
 class BlockedTransitions:
@@ -41,31 +41,36 @@ class BlockedTransitions:
         self._source = BlockSource(source, blocks_are_arrays=form in ("trajectory", "trajectories"))
         self._h = None if h is None else positive("h", h)
         if kind is not None and form != "increments":
-            raise InputError(f"kind can be chosen for form='increments' alone; it follows from form={form!r}")
+            raise InputError(
+                "{kind} can be chosen for {increments} alone; it follows from {form}",
+                kind=Option("kind"),
+                increments=Option("form", "increments"),
+                form=Option("form", form),
+            )
         self._declared_kind = kind
         self._names = names
-        self._passes = Passes()
+        self._first_pass = FirstPass()
         first = next(self._converted(), None)
         if first is None:
-            raise InputError("the source of blocks holds no transition")
+            raise InputError("{problem}", problem=NO_TRANSITION)
         self.n_inputs, self.n_outputs = first[1].n_inputs, first[1].n_outputs
         self.kind: Kind = first[1].kind
         self.input_names, self.output_names = first[1].input_names, first[1].output_names
 
     def __len__(self) -> int:
         """How many transitions there are; before the first whole pass, this makes one."""
-        if self._passes.lengths is None:
+        if self._first_pass.lengths is None:
             for _ in self._checked():
                 pass
-        assert self._passes.lengths is not None
-        return sum(self._passes.lengths)
+        assert self._first_pass.lengths is not None
+        return sum(self._first_pass.lengths)
 
     def __bool__(self) -> bool:
         return True
 
     def __repr__(self) -> str:
         read = "not read yet"
-        if (lengths := self._passes.lengths) is not None:
+        if (lengths := self._first_pass.lengths) is not None:
             read = f"{plural(sum(lengths), 'transition')} in {plural(len(lengths), 'block')}"
         widths = f"{plural(self.n_inputs, 'input')}, {plural(self.n_outputs, 'output')}"
         return f"BlockedTransitions({read}, {widths}, kind = {self.kind})"
@@ -91,7 +96,7 @@ class BlockedTransitions:
         if waiting:
             yield Transitions.concatenate(waiting)
 
-    if not TYPE_CHECKING:  # which would then take every name for an attribute
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
 
         def __getattr__(self, name: str) -> NoReturn:
             """Say why there are no arrays of all transitions."""
@@ -106,7 +111,7 @@ class BlockedTransitions:
     def split(
         self, held_out: float = 0.1, *, by: Literal["rows"] = "rows", rng: RNG = None
     ) -> tuple[BlockedTransitions, BlockedTransitions]:
-        """Two parts at random, one to learn from and one held out, each read through the whole.
+        """Two parts at random, one to learn from and one held out; a pass over either reads all of the data.
 
         Parameters
         ----------
@@ -123,8 +128,10 @@ class BlockedTransitions:
         share = fraction("held_out", held_out)
         if one_of("by", by, ("rows", "groups")) == "groups":
             raise InputError(
-                "by='groups' needs transitions in memory, and these are read block by block: give the trajectories to "
-                "learn from and those to hold out as two sources, or split by='rows'"
+                "{groups} needs transitions in memory, and these are read block by block: give the trajectories to "
+                "learn from and those to hold out as two sources, or split {rows}",
+                groups=Option("by", "groups"),
+                rows=Option("by", "rows"),
             )
         random, _ = generator(rng)
         n = len(self)
@@ -142,10 +149,11 @@ class BlockedTransitions:
         return rest, out
 
     def _checked(self) -> Iterator[Transitions]:
-        """The source's blocks, with an error if they differ in form, or from those of an earlier pass."""
-        return self._passes.checked(self._of_one_form())
+        """The source's blocks; raise if they differ from each other in form, or from those of an earlier pass."""
+        return self._first_pass.checked(self._of_one_form())
 
     def _of_one_form(self) -> Iterator[tuple[int, Transitions]]:
+        """The source's blocks with their numbers; raise if one has other variables than the first."""
         for i, block in self._converted():
             if (block.n_inputs, block.n_outputs, block.kind) != (self.n_inputs, self.n_outputs, self.kind):
                 raise InputError(
@@ -156,38 +164,43 @@ class BlockedTransitions:
             try:
                 same_names(block, self)
             except InputError as error:
-                raise InputError(f"block {i} of the source: {error}") from None
+                raise _in_block(i, error) from None
             yield i, block
 
     def _converted(self) -> Iterator[tuple[int, Transitions]]:
-        """The source's blocks with their numbers, as Transitions; an error names the block that cannot be."""
+        """The source's blocks with their numbers, as Transitions; an error names the block that cannot be converted."""
         pieces = Pieces(self._h)
         with closing(self._source.blocks()) as blocks:
             for i, block in enumerate(blocks):
                 try:
                     if isinstance(block, Transitions):
-                        found, pieces = block, Pieces(self._h)
+                        transitions, pieces = block, Pieces(self._h)
                     elif self._form == "trajectory":
-                        found = self._moved(*pieces.moves(block), None)
+                        transitions = self._from_moves(*pieces.moves(block), None)
                     elif self._form == "trajectories":
-                        moved = Pieces(self._h).moves(block)
-                        found = self._moved(*moved, np.full(len(moved[2]), i))
+                        moves = Pieces(self._h).moves(block)
+                        transitions = self._from_moves(*moves, np.full(len(moves[2]), i))
                     else:
                         make, order = FORMS[self._form]
                         arguments = block_arguments(block, order, self._h)
-                        found = make(**arguments, **({"kind": self._declared_kind} if make is Transitions else {}))
+                        if make is Transitions:
+                            arguments["kind"] = self._declared_kind
+                        transitions = make(**arguments)
                     if self._names is not None:
-                        found = self._named(found)
+                        transitions = self._with_names(transitions)
                 except InputError as error:
-                    raise InputError(f"block {i} of the source: {error}") from None
-                if len(found):
-                    yield i, found
+                    raise _in_block(i, error) from None
+                if len(transitions):
+                    yield i, transitions
 
-    def _moved(self, start: Float, increments: Float, h: Float, groups: npt.NDArray[np.generic] | None) -> Transitions:
+    def _from_moves(
+        self, start: Float, increments: Float, h: Float, groups: npt.NDArray[np.generic] | None
+    ) -> Transitions:
+        """Transitions from the moves of a trajectory, with default names."""
         d = start.shape[1]
         return Transitions._trusted(start, increments, h, groups, "diffusion", *default_names(d, d, "diffusion"))
 
-    def _named(self, block: Transitions) -> Transitions:
+    def _with_names(self, block: Transitions) -> Transitions:
         """A block with the names that were given for all, unless it has its own."""
         form = block.n_inputs, block.n_outputs, block.kind
         if (block.input_names, block.output_names) != default_names(*form):
@@ -197,6 +210,16 @@ class BlockedTransitions:
         return Transitions._trusted(*arrays, block.kind, *names_of(*form, names))
 
 
+def _in_block(number: int, error: InputError) -> InputError:
+    """An error in a block of the source, with the number of the block; a file has no blocks that a user knows of."""
+    block = Either(python=f"block {number} of the source: ", command="")
+    return InputError("{block}{problem}", block=block, problem=message_of(error))
+
+
+NO_TRANSITION = Either(
+    python="the source of blocks holds no transition",
+    command="there is no transition: no track has two complete rows in a row",
+)
 ARRAYS = ("inputs", "increments", "h", "groups", "rates")
 FORMS: dict[str, tuple[Callable[..., Transitions], tuple[str, ...]]] = {
     "pairs": (Transitions.from_pairs, ("x0", "x1", "h", "groups")),

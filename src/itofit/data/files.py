@@ -13,16 +13,24 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from itofit._checks import Float, InputError, count, positive
+from itofit._checks import Either, InputError, Option, count, message_of, positive
 from itofit.data.blocked import FORMS, BlockedTransitions
-from itofit.data.layout import Columns, Layout, MissingPackageError, Table, layout, listed
-from itofit.data.names import Form, shown_range
+from itofit.data.layout import (
+    ColumnNames,
+    Layout,
+    MissingPackageError,
+    Table,
+    checked_layout,
+    column_names,
+    moves_in_table,
+)
+from itofit.data.names import Form
 from itofit.data.readers import ArrayParts, Csv, Npz, Parquet, Reader
 from itofit.data.rows import PASS_ROWS
+from itofit.data.step_limits import StepLimits, none_within_limits, step_limits
 from itofit.data.trajectories import OpenTracks, moves_in, warn_of_left_out
-from itofit.data.transitions import Transitions, allowed_h, from_moves, from_table
+from itofit.data.transitions import Transitions
 
 __all__ = ["CHUNK_ROWS", "LARGE_FILE", "read_transitions"]
 
@@ -30,22 +38,20 @@ LARGE_FILE = 200_000_000
 """Bytes of data above which a file is read in parts: on disk for CSV, five times that if it is compressed with gzip;
 uncompressed, as the file itself says, for Parquet and NPZ."""
 CHUNK_ROWS = PASS_ROWS
-"""Rows of a part, if nobody says."""
+"""Default number of rows of a part."""
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".npz")
 TIMES, TRACKS = ("time", "Time", "TIME", "t"), ("track", "Track", "TRACK")
-"""Columns taken for times and tracks, if nobody says."""
-ANY = (0.0, np.inf)
-"""Time steps of any length."""
+"""Default names of the columns of times and tracks."""
 
 
 def read_transitions(
     path: str | os.PathLike[str],
     *,
     time: Hashable | None = None,
-    state: Columns | None = None,
-    track: Columns | None = None,
+    state: ColumnNames | None = None,
+    track: ColumnNames | None = None,
     dt: float | None = None,
-    velocity: Columns | None = None,
+    velocity: ColumnNames | None = None,
     unit: str | None = None,
     min_h: float | None = None,
     max_h: float | None = None,
@@ -96,17 +102,17 @@ def read_transitions(
     file = _existing(path)
     if chunk_rows is not None:
         count("chunk_rows", chunk_rows)
-    between = allowed_h(min_h, max_h)
+    limits = step_limits(min_h, max_h)
     reader = _reader(file)
-    with problems_of(file):
+    with errors_naming(file):
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
         n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
         if isinstance(reader, Npz) and state is None and time is None and (form := reader.form()):
-            return _from_arrays(reader, form, dt, between, n_rows)
-        arranged = _arranged(reader, time, state, track, dt, velocity, unit)
+            return _from_arrays(reader, form, dt, limits, n_rows)
+        layout = _layout_of(reader, time, state, track, dt, velocity, unit)
         if n_rows is None:
-            return from_table(arranged, next(reader.parts(arranged, None)), between)
-        return Transitions.from_blocks(FileParts(reader, arranged, between, n_rows))
+            return Transitions._from_moves(layout, moves_in_table(layout, next(reader.parts(layout, None)), limits))
+        return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows))
 
 
 class FileParts:
@@ -115,167 +121,173 @@ class FileParts:
     Parameters
     ----------
     reader : Reader
-    arranged : Layout
+    layout : Layout
         Which columns hold what.
-    between : tuple of two floats
+    limits : StepLimits
         The shortest and the longest time of a move.
     n_rows : int
         Rows of a part.
     """
 
-    def __init__(self, reader: Reader, arranged: Layout, between: tuple[float, float], n_rows: int) -> None:
-        self.reader, self.arranged, self.between, self.n_rows = reader, arranged, between, n_rows
+    def __init__(self, reader: Reader, layout: Layout, limits: StepLimits, n_rows: int) -> None:
+        self.reader, self.layout, self.limits, self.n_rows = reader, layout, limits, n_rows
         self.warned = False
 
     def __call__(self) -> Iterator[Transitions]:
         """One pass over the file."""
         tracks, origin, n_untracked, n_moves = OpenTracks(), None, 0, 0
         shortest, longest = np.inf, 0.0
-        with problems_of(self.reader.path):
-            for table in self.reader.parts(self.arranged, self.n_rows):
-                found, origin, n = self.arranged.observations(table, origin)
+        with errors_naming(self.reader.path):
+            for table in self.reader.parts(self.layout, self.n_rows):
+                observations, origin, n = self.layout.observations(table, origin)
                 n_untracked += n
-                if not len(found.track):
+                if not len(observations.track):
                     continue
-                moved = moves_in(tracks.joined(found), self.arranged.dt, sort=False)
-                if not len(moved.h):
+                moves = moves_in(tracks.joined(observations), self.layout.dt, sort=False)
+                if not len(moves.h):
                     continue
-                shortest, longest = min(shortest, moved.h.min()), max(longest, moved.h.max())
-                kept = _kept(moved.h, self.between)
+                shortest, longest = min(shortest, moves.h.min()), max(longest, moves.h.max())
+                kept = self.limits.allow(moves.h)
                 n_moves += int(kept.sum())
                 if kept.any():
-                    yield from_moves(self.arranged, moved if kept.all() else moved.taken(kept))
+                    yield Transitions._from_moves(self.layout, moves if kept.all() else moves.take(kept))
             if longest and not n_moves:
-                raise InputError(_none_between(shortest, longest))
+                raise none_within_limits(shortest, longest)
         if not self.warned:
             self.warned = True
             warn_of_left_out(n_untracked, tracks.n_rows)
 
 
-def _kept(h: Float, between: tuple[float, float]) -> npt.NDArray[np.bool_]:
-    """Which moves took a time between two."""
-    return (h >= between[0]) & (h <= between[1])
-
-
-def _none_between(shortest: float, longest: float) -> str:
-    return f"no transition took a time between min_h and max_h: they took {shown_range(shortest, longest)}"
-
-
 def _from_arrays(
-    reader: Npz, form: Form, dt: float | None, between: tuple[float, float], n_rows: int | None
+    reader: Npz, form: Form, dt: float | None, limits: StepLimits, n_rows: int | None
 ) -> Transitions | BlockedTransitions:
-    """Transitions from arrays that hold them."""
+    """Transitions from an NPZ file whose arrays are transitions and not columns of observations."""
     names = FORMS[form][1]
-    shapes = reader.shapes()
-    if "h" not in shapes and dt is None:
-        raise InputError("there is no array h, the time each move took; give dt= if it is the same for all")
-    if "h" in shapes and dt is not None:
-        raise InputError("h was given twice, in the file and as dt=")
-    blocks = ArrayParts(reader, tuple(name for name in names if name in shapes), n_rows)
+    stored = reader.headers()
+    if "h" not in stored and dt is None:
+        text = "there is no array h, the time each move took; give {dt} if it is the same for all"
+        raise InputError(text, dt=Option("dt", keyword=True))
+    if "h" in stored and dt is not None:
+        raise InputError("h was given twice, in the file and as {dt}", dt=Option("dt", keyword=True))
+    blocks = ArrayParts(reader, tuple(name for name in names if name in stored), n_rows)
     if n_rows is not None:
-        found = Transitions.from_blocks(blocks, form, h=dt)
-        return found if between == ANY else Transitions.from_blocks(Chosen(found, between))
+        data = Transitions.from_blocks(blocks, form, h=dt)
+        return data if limits == StepLimits() else Transitions.from_blocks(LimitedBlocks(data, limits))
     make = FORMS[form][0]
     whole = make(**next(blocks()), **({} if dt is None else {"h": positive("dt", dt)}))
-    kept = _kept(whole.h, between)
+    kept = limits.allow(whole.h)
     if not kept.any():
-        raise InputError(_none_between(whole.h.min(), whole.h.max()))
+        raise none_within_limits(whole.h.min(), whole.h.max())
     return whole if kept.all() else whole[kept]
 
 
-class Chosen:
-    """Blocks of transitions that took a time between two, from the start each time it is called."""
+class LimitedBlocks:
+    """Blocks of the transitions that took an allowed time, from the start each time it is called."""
 
-    def __init__(self, data: BlockedTransitions, between: tuple[float, float]) -> None:
-        self.data, self.between = data, between
+    def __init__(self, data: BlockedTransitions, limits: StepLimits) -> None:
+        self.data, self.limits = data, limits
 
     def __call__(self) -> Iterator[Transitions]:
         """One pass over the data."""
         shortest, longest, n_kept = np.inf, 0.0, 0
         for block in self.data.blocks():
             shortest, longest = min(shortest, block.h.min()), max(longest, block.h.max())
-            kept = _kept(block.h, self.between)
+            kept = self.limits.allow(block.h)
             n_kept += int(kept.sum())
             if kept.any():
                 yield block[kept]
         if not n_kept:
-            raise InputError(_none_between(shortest, longest))
+            raise none_within_limits(shortest, longest)
 
 
-def _arranged(
+def _layout_of(
     reader: Reader,
     time: Hashable | None,
-    state: Columns | None,
-    track: Columns | None,
+    state: ColumnNames | None,
+    track: ColumnNames | None,
     dt: float | None,
-    velocity: Columns | None,
+    velocity: ColumnNames | None,
     unit: str | None,
 ) -> Layout:
-    """Which columns hold what: as the user says, and where nothing was said as their names and first rows tell."""
+    """Which columns of a file hold what: those the user names, else those that their names and first rows suggest."""
     head = reader.head()
     if not head.n_rows:
         raise InputError("holds names of columns and no rows")
     if time is None and dt is None:
         time = next((name for name in TIMES if name in head.columns), None)
         if time is None:
-            what = "the columns are " + head.listed()
+            contents = "the columns are " + head.column_list()
             if isinstance(reader, Npz):
-                what = f"the arrays are {head.listed()}, and neither x0, x1 and h nor inputs, increments and h"
-            raise InputError(f"give time=, the column of times, or dt=, the time between rows; {what}")
+                contents = f"the arrays are {head.column_list()}, and neither x0, x1 and h nor inputs, increments and h"
+            raise InputError(
+                "give {time}, the column of times, or {dt}, the time between rows; {contents}",
+                time=Option("time", keyword=True),
+                dt=Option("dt", keyword=True),
+                contents=contents,
+            )
     if track is None:
         track = next((name for name in TRACKS if name in head.columns), None)
     if state is None:
         used = {time, *TIMES}
         for argument, names in (("track", track), ("velocity", velocity)):
-            used |= set() if names is None else set(listed(argument, names))
+            used |= set() if names is None else set(column_names(argument, names))
         state = [name for name in head.columns if name not in used and _is_variable(head, name)]
         if not state:
-            raise InputError(f"no column holds numbers that could be a state; the columns are {head.listed()}")
-    state, velocity = (
-        None if names is None else [column for name in listed(argument, names) for column in reader.columns_of(name)]
-        for argument, names in (("state", state), ("velocity", velocity))
-    )
-    arranged = layout(state, time, track, dt, velocity, unit)
-    for name, argument in arranged.columns.items():
+            raise InputError(f"no column holds numbers that could be a state; the columns are {head.column_list()}")
+    state = _all_columns(reader, "state", state)
+    velocity = None if velocity is None else _all_columns(reader, "velocity", velocity)
+    layout = checked_layout(state, time, track, dt, velocity, unit)
+    for name, argument in layout.columns.items():
         _check_column(head, argument, name)
-    roles = [("state", arranged.state), ("velocity", arranged.velocity), ("track", arranged.track)]
-    roles += [] if arranged.time is None else [("time", (arranged.time,))]
+    roles = [("state", layout.state), ("velocity", layout.velocity), ("track", layout.track)]
+    roles += [] if layout.time is None else [("time", (layout.time,))]
     for (one, names), (other, others) in combinations(roles, 2):
         if both := [name for name in names if name in others]:
-            raise InputError(f"the column {both[0]!r} is named twice, as {one}= and as {other}=")
-    return arranged
+            raise InputError(
+                "the column {name!r} is named twice, as {one} and as {other}",
+                name=both[0],
+                one=Option(one, keyword=True),
+                other=Option(other, keyword=True),
+            )
+    return layout
+
+
+def _all_columns(reader: Reader, argument: str, names: ColumnNames) -> list[Hashable]:
+    """The columns that some names stand for: in an NPZ file, one name may stand for several."""
+    return [column for name in column_names(argument, names) for column in reader.columns_of(name)]
 
 
 def _check_column(head: Table, argument: str, name: Hashable) -> None:
-    """Raise unless there is a column of this name; in a few columns, one that begins like it is likely meant."""
+    """Raise unless there is a column of this name, and suggest the only one that begins with the same letter."""
     if name not in head.columns:
         word = str(name).strip().lower()
         similar = {str(column): str(column).strip().lower() for column in head.columns}
         near = get_close_matches(word, similar.values(), n=1)
         begins = [column for column, plain in similar.items() if plain and (plain[0] == word[:1])]
         if not near and len(begins) == 1 and 1 in (len(begins[0].strip()), len(word)):  # tme for t, v for velocity
-            hint = f" (is it {begins[0]!r} that you mean?)"
-            raise InputError(f"{argument}: there is no column {name!r}{hint}; the columns are {head.listed()}")
+            raise head.no_such_column(argument, name, f" (is it {begins[0]!r} that you mean?)")
     head.check(argument, name)
 
 
 def _is_variable(head: Table, name: Hashable) -> bool:
-    """Whether a column holds numbers and is no index that pandas wrote."""
+    """Whether a column holds numbers and is not an index that pandas wrote."""
     return not str(name).startswith(("Unnamed: ", "__index_level_")) and head.holds_numbers(name)
 
 
 @contextmanager
-def problems_of(file: Path) -> Iterator[None]:
-    """Errors that name the file, and not what failed inside of the packages that read it."""
+def errors_naming(file: Path) -> Iterator[None]:
+    """Let errors name the file, and not what failed inside the packages that read it."""
     try:
         yield
     except MissingPackageError:
         raise
     except InputError as error:
-        text = str(error)
-        raise InputError(text if text.startswith(f"{file}: ") else f"{file}: {text}") from None
+        message = message_of(error)
+        if message.startswith(f"{file}: "):
+            raise InputError(message) from None
+        raise InputError("{file}: {problem}", file=file, problem=message) from None
     except (ValueError, EOFError, OSError, csv.Error, zlib.error, zipfile.BadZipFile) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of the operating system
+        if isinstance(error, OSError) and error.errno is not None:  # it came from the operating system
             raise
         text = "holds nothing" if type(error).__name__ == "EmptyDataError" else f"cannot be read: {str(error).strip()}"
         if isinstance(error, UnicodeDecodeError):
@@ -284,9 +296,10 @@ def problems_of(file: Path) -> Iterator[None]:
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:
-    """A file that is there."""
+    """The path of a file; raise unless it exists."""
     if not isinstance(path, str | os.PathLike):
-        raise InputError(f"path must be the path of a file, got {type(path).__name__}")
+        text = "{path} must be the path of a file, got {got}"
+        raise InputError(text, path=Option("path"), got=type(path).__name__)
     file = Path(path)
     if file.is_dir():
         inside = sorted(entry.name for entry in file.iterdir() if entry.name.lower().endswith(SUFFIXES))[:3]
@@ -302,12 +315,12 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 
 
 def _stem(name: str) -> str:
-    """The name of a file without what tells its kind."""
+    """The name of a file without its suffix."""
     return name.removesuffix(".gz").rpartition(".")[0] or name
 
 
 def _reader(file: Path) -> Reader:
-    """What reads a file, as its name tells."""
+    """The reader for a file, by the end of its name."""
     name = file.name.lower()
     if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
         return Csv(file)
@@ -316,6 +329,10 @@ def _reader(file: Path) -> Reader:
     if name.endswith(".npz"):
         return Npz(file)
     raise InputError(
-        f"{file} is of a kind that cannot be read: expected {', '.join(SUFFIXES)}; read others into a DataFrame for "
-        "Transitions.from_dataframe"
+        "{file} is of a kind that cannot be read: expected {suffixes}; {advice}",
+        file=file,
+        suffixes=", ".join(SUFFIXES),
+        advice=Either(
+            python="read others into a DataFrame for Transitions.from_dataframe", command="convert it to one of these"
+        ),
     )

@@ -1,4 +1,4 @@
-"""Tables with a column for each variable and a row for each time: their columns as arrays, and what these mean."""
+"""Tables with a column for each variable and a row for each time: columns as arrays, which hold what, and moves."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import Float, InputError, Int, one_of, positive
-from itofit.data.names import meant
-from itofit.data.trajectories import Observations
+from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Option, one_of, positive
+from itofit.data.names import did_you_mean, plural
+from itofit.data.step_limits import StepLimits, none_within_limits
+from itofit.data.trajectories import Moves, Observations, moves_in, warn_of_left_out
 
-Columns: TypeAlias = Hashable | Sequence[Hashable]
+ColumnNames: TypeAlias = Hashable | Sequence[Hashable]
 
 
 class MissingPackageError(InputError, ImportError):
     """A package that is needed for some data is not installed."""
 
 
-def optional(package: str, purpose: str) -> Any:  # noqa: ANN401
-    """A package that only some data need, imported when they do."""
+def optional(package: str, purpose: str | Either) -> Any:  # noqa: ANN401
+    """A package that only some purposes need, imported when they do."""
     try:
         return import_module(package)
     except ImportError:
-        text = f"{purpose} needs {package.partition('.')[0]}, which is not installed"
-        raise MissingPackageError(f'{text}: pip install "itofit[data]"') from None
+        text = '{purpose} needs {package}, which is not installed: pip install "itofit[data]"'
+        raise MissingPackageError(text, purpose=purpose, package=package.partition(".")[0]) from None
 
 
 UNITS = {"ns": "ns", "us": "us", "ms": "ms", "s": "s", "min": "m", "h": "h", "D": "D", "W": "W"}
@@ -49,8 +50,10 @@ class Table:
     def __init__(self, frame: Any, place: Callable[[int], str] | None = None) -> None:  # noqa: ANN401
         if not isinstance(frame, Mapping) and not (hasattr(frame, "columns") and hasattr(frame, "to_numpy")):
             raise InputError(
-                f"df must be a table with named columns such as a pandas DataFrame, got {type(frame).__name__}; arrays "
-                "go to Transitions.from_trajectories"
+                "{df} must be a table with named columns such as a pandas DataFrame, got {got}; arrays go to "
+                "Transitions.from_trajectories",
+                df=Option("df"),
+                got=type(frame).__name__,
             )
         self.frame = frame
         self.columns: list[Any] = list(frame if isinstance(frame, Mapping) else frame.columns)
@@ -64,16 +67,22 @@ class Table:
         """Raise unless there is one column of this name."""
         n = self.columns.count(name)
         if n > 1:
-            raise InputError(f"{argument}: there are {n} columns called {name!r}; rename them")
+            text = "{option}: there are {n} columns called {name!r}; rename them"
+            raise InputError(text, option=Option(argument), n=n, name=name)
         if n == 1:
             return
-        hint = meant(name, self.columns)
+        hint = did_you_mean(name, self.columns)
         if name in (getattr(getattr(self.frame, "index", None), "names", None) or []):
             hint = " (it is the index: use df.reset_index())"
-        raise InputError(f"{argument}: there is no column {name!r}{hint}; the columns are {self.listed()}")
+        raise self.no_such_column(argument, name, hint)
 
-    def listed(self) -> str:
-        """The columns, in words."""
+    def no_such_column(self, argument: str, name: Hashable, hint: str) -> InputError:
+        """The error for an argument that names a column that the table does not have."""
+        text = "{option}: there is no column {name!r}{hint}; the columns are {columns}"
+        return InputError(text, option=Option(argument), name=name, hint=hint, columns=self.column_list())
+
+    def column_list(self) -> str:
+        """The names of the columns, the first 20 of them, for messages."""
         return ", ".join(map(repr, self.columns[:20])) + (", ..." if len(self.columns) > 20 else "")
 
     @property
@@ -82,7 +91,7 @@ class Table:
         return len(self.frame[self.columns[0]]) if self.columns else 0
 
     def shown(self, name: Hashable, position: int) -> str:
-        """A value as people know it."""
+        """A value as the table shows it."""
         column = self.frame[name]
         return str(column.iloc[position] if hasattr(column, "iloc") else column[position])
 
@@ -99,13 +108,18 @@ class Table:
         if infinite.any():
             first = int(np.argmax(infinite))
             raise InputError(
-                f"column {name!r} must be finite or missing: {int(infinite.sum())} of {len(numbers)} values are not, "
-                f"the first in {self.place(first)}; set these values to NaN, which are gaps"
+                "column {name!r} must be finite or missing: {n_infinite} of {n} values are not, the first in {place}; "
+                "{advice}",
+                name=name,
+                n_infinite=int(infinite.sum()),
+                n=len(numbers),
+                place=self.place(first),
+                advice=AS_GAPS,
             )
         return numbers
 
     def _parsed(self, name: Hashable, values: npt.NDArray[np.generic]) -> Float:
-        """Numbers in an array of any objects; the first that is none is an error."""
+        """Numbers in an array of any objects; an error names the first that is not a number."""
         numbers = np.empty(len(values))
         for i, value in enumerate(values.tolist()):
             number = _number(value)
@@ -119,7 +133,7 @@ class Table:
         return numbers
 
     def holds_numbers(self, name: Hashable) -> bool:
-        """Whether the first value of a column that is not missing is a number; True and False are none."""
+        """Whether the first value of a column that is not missing is a number; True and False are not."""
         values = _values(self.frame[name])
         if values.dtype.kind in "fiu":
             return not np.isnan(values.astype(np.float64)).all()
@@ -127,7 +141,7 @@ class Table:
         first = next(known, None)
         if first is None or isinstance(first, bool):
             return False
-        return _number(first) is not None or _has_comma(first)  # which will be an error that says so
+        return _number(first) is not None or _has_comma(first)  # a decimal comma is reported when the column is read
 
     def times(self, name: Hashable, unit: str | None, origin: Any = None) -> tuple[Float, Any]:  # noqa: ANN401
         """A column of times as numbers of shape (n,), NaN where they are missing, and the time they count from.
@@ -143,11 +157,14 @@ class Table:
         dates = values.dtype.kind in "mM"
         if dates and unit is None:
             raise InputError(
-                f"column {name!r} holds dates or durations: give unit=, the unit of h and of all rates, one of "
-                + ", ".join(map(repr, UNITS))
+                "column {name!r} holds dates or durations: give {unit}, the unit of h and of all rates, one of {units}",
+                name=name,
+                unit=Option("unit", keyword=True),
+                units=", ".join(map(repr, UNITS)),
             )
         if not dates and unit is not None:
-            raise InputError(f"unit={unit!r} is for dates, but column {name!r} holds numbers; leave it out")
+            text = "{unit} is for dates, but column {name!r} holds numbers; leave it out"
+            raise InputError(text, unit=Option("unit", unit), name=name)
         if dates:
             known = values[~np.isnat(values)]
             origin = known[0] if origin is None and len(known) else origin
@@ -160,30 +177,39 @@ class Table:
         return (numbers - origin if origin else numbers).astype(np.float64), origin
 
     def _dates(self, name: Hashable, values: npt.NDArray[Any], unit: str | None) -> npt.NDArray[Any]:
-        """Objects that are dates, or texts that stand for some, as dates; others as they are."""
+        """Dates from objects that are dates or texts of dates; a column of numbers as numbers."""
         first = next((value for value in values.tolist() if not _is_missing(value)), None)
         if first is None or _number(first) is not None:
             return self.numbers(name)
         if unit is None:
             raise InputError(
-                f"column {name!r} must hold numbers, got {first!r}: if these are dates, give unit=, the unit of h and "
-                f"of all rates, one of {', '.join(map(repr, UNITS))}"
+                "column {name!r} must hold numbers, got {first!r}: if these are dates, give {unit}, the unit of h and "
+                "of all rates, one of {units}",
+                name=name,
+                first=first,
+                unit=Option("unit", keyword=True),
+                units=", ".join(map(repr, UNITS)),
             )
         pandas = optional("pandas", "reading dates")
         missing = np.array([_is_missing(value) for value in values.tolist()])
         format_ = {"format": "ISO8601"} if isinstance(first, str) else {}
-        found = pandas.to_datetime(pandas.Series(values, dtype=object), errors="coerce", utc=True, **format_)
-        bad = found.isna().to_numpy() & ~missing
+        dates = pandas.to_datetime(pandas.Series(values, dtype=object), errors="coerce", utc=True, **format_)
+        bad = dates.isna().to_numpy() & ~missing
         if bad.any():
             i = int(np.argmax(bad))
             raise InputError(
-                f"column {name!r} must hold dates as in '2024-01-31 12:00', got {values[i]!r} in {self.place(i)}; "
-                "convert others with pandas.to_datetime first"
+                "column {name!r} must hold dates as in '2024-01-31 12:00', got {got!r} in {place}; {advice}",
+                name=name,
+                got=values[i],
+                place=self.place(i),
+                advice=Either(
+                    python="convert others with pandas.to_datetime first", command="write all of them in this way"
+                ),
             )
-        return np.asarray(found.dt.tz_localize(None).to_numpy())
+        return np.asarray(dates.dt.tz_localize(None).to_numpy())
 
     def labels(self, names: tuple[Hashable, ...]) -> tuple[Int, npt.NDArray[np.generic]]:
-        """Which of the labels each row has, (n,), −1 where it is missing, and these labels in order of appearance.
+        """For each row the number of its label, (n,), −1 where it is missing, and the labels in order of appearance.
 
         Labels are whole numbers or strings; those in several columns are joined to one string.
         """
@@ -198,7 +224,7 @@ class Table:
 
 
 def _values(column: Any, *, whole: bool = False) -> npt.NDArray[Any]:  # noqa: ANN401
-    """A column as a NumPy array: of floats if it holds numbers, on demand of int64 if they are whole and complete."""
+    """A column as a NumPy array: numbers as floats, or with `whole` as int64 if they are whole and none is missing."""
     kind = getattr(getattr(column, "dtype", None), "kind", "O")
     if isinstance(column, np.ndarray) or not hasattr(column, "to_numpy"):
         values = np.asarray(column)
@@ -216,7 +242,7 @@ def _values(column: Any, *, whole: bool = False) -> npt.NDArray[Any]:  # noqa: A
 
 
 def _is_missing(value: object) -> bool:
-    """None, NaN, <NA>, NaT or a text without characters."""
+    """Whether a value is None, NaN, <NA>, NaT or an empty text."""
     if isinstance(value, str):
         return not value.strip()
     if isinstance(value, float):
@@ -225,7 +251,7 @@ def _is_missing(value: object) -> bool:
 
 
 def _number(value: Any) -> float | None:  # noqa: ANN401
-    """A number from a number or a text, NaN from what is missing, None from anything else."""
+    """A number, or a text that is one, as a float; NaN for a missing value; None for anything else."""
     try:
         return np.nan if _is_missing(value) else float(value)
     except (TypeError, ValueError):
@@ -233,15 +259,15 @@ def _number(value: Any) -> float | None:  # noqa: ANN401
 
 
 def _has_comma(value: object) -> bool:
-    """Whether a text is a number but for its decimal comma."""
+    """Whether a text would be a number with a point in place of its comma."""
     return isinstance(value, str) and value.count(",") == 1 and _number(value.replace(",", ".")) is not None
 
 
 def _factorized(column: Any, missing: object = None) -> tuple[Int, npt.NDArray[Any]]:  # noqa: ANN401
     """For each row the number of its label, −1 where it is missing, and the labels in order of appearance."""
-    if (pandas := modules.get("pandas")) is not None:  # or else the column is not of pandas
-        code, found = pandas.factorize(column if hasattr(column, "dtype") else np.asarray(column))
-        unique = np.asarray(found)
+    if (pandas := modules.get("pandas")) is not None:  # if it was never imported, the column is not from pandas
+        code, labels = pandas.factorize(column if hasattr(column, "dtype") else np.asarray(column))
+        unique = np.asarray(labels)
     else:
         unique, first, inverse = np.unique(np.asarray(column), return_index=True, return_inverse=True)
         rank = np.argsort(np.argsort(first))
@@ -256,7 +282,7 @@ def _factorized(column: Any, missing: object = None) -> tuple[Int, npt.NDArray[A
 
 
 class Layout(NamedTuple):
-    """Which columns of a table hold what; `layout` checks them."""
+    """Which columns of a table hold what; `checked_layout` makes it from a user's arguments."""
 
     state: tuple[Hashable, ...]
     velocity: tuple[Hashable, ...]
@@ -268,11 +294,11 @@ class Layout(NamedTuple):
     @property
     def columns(self) -> dict[Hashable, str]:
         """All columns, and the argument that names each."""
-        named = dict.fromkeys(self.state, "state") | dict.fromkeys(self.velocity, "velocity")
-        return named | ({} if self.time is None else {self.time: "time"}) | dict.fromkeys(self.track, "track")
+        variables = dict.fromkeys(self.state, "state") | dict.fromkeys(self.velocity, "velocity")
+        return variables | ({} if self.time is None else {self.time: "time"}) | dict.fromkeys(self.track, "track")
 
     def observations(self, table: Table, origin: Any = None) -> tuple[Observations, Any, int]:  # noqa: ANN401
-        """Rows of a `Table`, the time that times count from, and the number of rows left out for want of a track."""
+        """Rows of a `Table`, the time that times count from, and the number of rows left out: those without a track."""
         for name, argument in self.columns.items():
             table.check(argument, name)
         states = np.column_stack([table.numbers(name) for name in self.state + self.velocity])
@@ -280,49 +306,75 @@ class Layout(NamedTuple):
         if self.time is not None:
             clock, origin = table.times(self.time, self.unit, origin)
         track, labels = table.labels(self.track) if self.track else (np.zeros(len(states), dtype=np.intp), None)
-        found = Observations(
+        rows = Observations(
             states, clock, track, labels, np.arange(len(states)), table.place, lambda i: table.shown(self.time, i)
         )
         kept = track >= 0
-        return (found if kept.all() else found.taken(np.flatnonzero(kept))), origin, int((~kept).sum())
+        return (rows if kept.all() else rows.take(np.flatnonzero(kept))), origin, int((~kept).sum())
 
 
-def layout(
-    state: Columns,
+def checked_layout(
+    state: ColumnNames,
     time: Hashable | None = None,
-    track: Columns | None = None,
+    track: ColumnNames | None = None,
     dt: float | None = None,
-    velocity: Columns | None = None,
+    velocity: ColumnNames | None = None,
     unit: str | None = None,
 ) -> Layout:
-    """The layout that a user's arguments mean."""
+    """The layout that a user's arguments describe; raise if they do not fit together."""
     if (dt is None) == (time is None):
-        given = "neither was given" if dt is None else "not both"
-        raise InputError(f"give either time, the column of times, or dt, the time between rows: {given}")
+        raise InputError(
+            "give either {time}, the column of times, or {dt}, the time between rows: {given}",
+            time=Option("time"),
+            dt=Option("dt"),
+            given="neither was given" if dt is None else "not both",
+        )
     if unit is not None:
         one_of("unit", unit, tuple(UNITS))
         if time is None:
-            raise InputError("unit is the unit of a column of dates, but no column of times was given")
-    found = Layout(
-        listed("state", state),
-        () if velocity is None else listed("velocity", velocity),
+            text = "{unit} is the unit of a column of dates, but no column of times was given"
+            raise InputError(text, unit=Option("unit"))
+    layout = Layout(
+        column_names("state", state),
+        () if velocity is None else column_names("velocity", velocity),
         time,
-        () if track is None else listed("track", track),
+        () if track is None else column_names("track", track),
         None if dt is None else positive("dt", dt),
         unit,
     )
-    if velocity is not None and len(found.velocity) != len(found.state):
+    if velocity is not None and len(layout.velocity) != len(layout.state):
         raise InputError(
-            f"velocity must name one column for each of state: expected {len(found.state)}, got {len(found.velocity)}"
+            "{velocity} must name one column for each of {state}: expected {expected}, got {got}",
+            velocity=Option("velocity"),
+            state=Option("state"),
+            expected=len(layout.state),
+            got=len(layout.velocity),
         )
-    return found
+    return layout
 
 
-def listed(argument: str, names: Columns) -> tuple[Hashable, ...]:
-    """Names of columns as a tuple; a tuple may also be one name, if it is given in a list."""
-    listed = (names,) if isinstance(names, str) or not isinstance(names, Sequence) else tuple(names)
-    if not listed:
-        raise InputError(f"{argument} must name at least one column, got {names!r}")
-    if len(set(listed)) < len(listed):
-        raise InputError(f"{argument} names a column twice: {names!r}")
-    return listed
+def column_names(argument: str, names: ColumnNames) -> tuple[Hashable, ...]:
+    """Names of columns as a tuple; a name that is itself a tuple must be given in a list."""
+    given = (names,) if isinstance(names, str) or not isinstance(names, Sequence) else tuple(names)
+    if not given:
+        raise InputError("{option} must name at least one column, got {got!r}", option=Option(argument), got=names)
+    if len(set(given)) < len(given):
+        raise InputError("{option} names a column twice: {got!r}", option=Option(argument), got=names)
+    return given
+
+
+def moves_in_table(layout: Layout, table: Table, limits: StepLimits) -> Moves:
+    """All moves in a whole table that took an allowed time, with warnings of rows that were left out."""
+    observations, _, n_untracked = layout.observations(table)
+    n_rows = np.bincount(observations.track)
+    moves = moves_in(observations, layout.dt, sort=True)
+    if not len(moves.h):
+        raise InputError(
+            "there is no transition: no track has two consecutive rows that are complete "
+            f"({plural(len(observations.track), 'row')} in {plural(len(n_rows), 'track')})"
+        )
+    kept = limits.allow(moves.h)
+    if not kept.any():
+        raise none_within_limits(moves.h.min(), moves.h.max())
+    warn_of_left_out(n_untracked, n_rows, stacklevel=4)
+    return moves if kept.all() else moves.take(kept)

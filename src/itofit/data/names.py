@@ -1,19 +1,19 @@
-"""Words: kinds and forms of transitions, names of variables, numbers in messages."""
+"""Kinds and forms of transitions, names of their variables, and numbers in messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
-from itofit._checks import InputError
+from itofit._checks import Either, InputError, Option, one_of
 
 Kind = Literal["diffusion", "underdamped", "general"]
 Form = Literal["pairs", "increments", "underdamped", "trajectory", "trajectories"]
 Names = Sequence[str] | str
 
 
-class Named(Protocol):
+class HasNames(Protocol):
     """What has names of inputs and outputs."""
 
     @property
@@ -22,8 +22,8 @@ class Named(Protocol):
     def output_names(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
-class HasVariables(Named, Protocol):
-    """What also has numbers of inputs and outputs, and a kind: transitions, and models of them."""
+class HasVariables(HasNames, Protocol):
+    """What has inputs and outputs with names, and a kind: transitions, and models of them."""
 
     @property
     def n_inputs(self) -> int: ...  # noqa: D102
@@ -34,7 +34,7 @@ class HasVariables(Named, Protocol):
 
 
 def default_names(m: int, d: int, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What m inputs and d outputs are called if nobody says."""
+    """Default names of m inputs and d outputs."""
     if kind == "underdamped":
         velocities = _numbered("v", d)
         return _numbered("x", d) + velocities, velocities
@@ -48,7 +48,7 @@ def _numbered(letter: str, n: int) -> tuple[str, ...]:
 def names_of(
     m: int, d: int, kind: Kind, inputs: Names | None = None, outputs: Names | None = None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of inputs and outputs from those that were given: outputs that are among the inputs have their names."""
+    """Names of m inputs and d outputs: those given, else the default; outputs among the inputs share their names."""
     default_inputs, default_outputs = default_names(m, d, kind)
     if inputs is None and outputs is not None and kind == "diffusion":
         inputs = outputs
@@ -56,6 +56,22 @@ def names_of(
     if outputs is not None:
         return input_names, checked_names("output_names", outputs, d)
     return input_names, default_outputs if kind == "general" else input_names[-d:]
+
+
+def checked_variables(
+    m: int, d: int, kind: Kind | None, inputs: Names | None, outputs: Names | None
+) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
+    """The kind of transitions with m inputs and d outputs, by default "diffusion" if m = d, and their names."""
+    if kind is None:
+        kind = "diffusion" if m == d else "general"
+    one_of("kind", kind, get_args(Kind))
+    if kind == "diffusion" and m != d:
+        text = "{kind} needs as many inputs as increments, got {m} and {d}"
+        raise InputError(text, kind=Option("kind", kind), m=m, d=d)
+    if kind == "underdamped" and m != 2 * d:
+        text = "{kind} needs a position and a velocity for each increment: expected {expected} inputs, got {m}"
+        raise InputError(text, kind=Option("kind", kind), expected=2 * d, m=m)
+    return kind, *names_of(m, d, kind, inputs, outputs)
 
 
 def underdamped_names(d: int, names: Names | None, velocity_names: Names | None = None) -> tuple[str, ...] | None:
@@ -69,57 +85,73 @@ def underdamped_names(d: int, names: Names | None, velocity_names: Names | None 
 
 
 def checked_names(argument: str, names: Names, n: int) -> tuple[str, ...]:
-    """So many different names as a tuple."""
-    found = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
-    if len(found) != n or not all(isinstance(name, str) and name.strip() for name in found):
-        raise InputError(f"{argument} must be {n} string{'s' * (n != 1)}, one for each variable, got {names!r}")
-    if len(set(found)) < n:
-        raise InputError(f"{argument} must differ from each other, got {names!r}")
-    return tuple(map(str, found))
+    """The given names as a tuple; raise unless they are n different ones."""
+    given = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
+    if len(given) != n or not all(isinstance(name, str) and name.strip() for name in given):
+        text = "{option} must be {strings}, one for each variable, got {got!r}"
+        raise InputError(text, option=Option(argument), strings=plural(n, "string"), got=names)
+    if len(set(given)) < n:
+        raise InputError("{option} must differ from each other, got {got!r}", option=Option(argument), got=names)
+    return tuple(map(str, given))
 
 
-def same_names(data: Named, other: Named) -> None:
+def same_names(data: HasNames, other: HasNames) -> None:
     """Raise unless the variables of two sets of transitions have the same names."""
-    for what in ("input", "output"):
-        found, expected = (getattr(part, f"{what}_names") for part in (data, other))
-        if found != expected:
+    for role in ("input", "output"):
+        names, expected = (getattr(part, f"{role}_names") for part in (data, other))
+        if names != expected:
             raise InputError(
-                f"the {what}s are called {', '.join(found)}, those before {', '.join(expected)}: all must have the "
+                f"the {role}s are called {', '.join(names)}, those before {', '.join(expected)}: all must have the "
                 "same names in the same order"
             )
 
 
-def are_named(things: HasVariables) -> bool:
-    """Whether somebody said what the variables are called."""
-    default = default_names(things.n_inputs, things.n_outputs, things.kind)
-    return (things.input_names, things.output_names) != default
+def same_variables(parts: Sequence[HasVariables]) -> None:
+    """Raise unless all parts have the same inputs, outputs and kind."""
+    forms = {(part.n_inputs, part.n_outputs, part.kind) for part in parts}
+    if len(forms) > 1:
+        raise InputError(f"all parts must have the same inputs, outputs and kind, got {sorted(forms)}")
+    for part in parts[1:]:
+        same_names(part, parts[0])
+
+
+def has_given_names(owner: HasVariables) -> bool:
+    """Whether the variables have names other than the default ones."""
+    default = default_names(owner.n_inputs, owner.n_outputs, owner.kind)
+    return (owner.input_names, owner.output_names) != default
 
 
 def check_variables(model: HasVariables, data: HasVariables) -> None:
     """Raise if data have other numbers of variables than a model, or one of its variables at another place.
 
-    Places are compared only where both were given names, whatever other names they have: a variable may have been
-    renamed.
+    Places are compared only if model and data both have given names. Names that only one of them has are ignored: a
+    variable may have been renamed.
     """
     if (data.n_inputs, data.n_outputs) != (model.n_inputs, model.n_outputs):
         raise InputError(
             f"the model has {plural(model.n_inputs, 'input')} and {plural(model.n_outputs, 'output')}, "
             f"the data {data.n_inputs} and {data.n_outputs}"
         )
-    if not (are_named(model) and are_named(data)):
+    if not (has_given_names(model) and has_given_names(data)):
         return
-    for what in ("input", "output"):
-        expected, found = (getattr(each, f"{what}_names") for each in (model, data))
-        moved = [name for i, name in enumerate(found) if name in expected and expected[i] != name]
-        if moved:
+    for role in ("input", "output"):
+        expected, names = (getattr(each, f"{role}_names") for each in (model, data))
+        if any(name in expected and expected[i] != name for i, name in enumerate(names)):
             raise InputError(
-                f"the {what}s of the data are not in the order of the model's: the model has {', '.join(expected)}, "
-                f"the data {', '.join(found)}; make the data again with their variables in the order of the model"
+                "the {role}s of the data are not in the order of the model's: the model has {expected}, the data "
+                "{names}; {advice}",
+                role=role,
+                expected=", ".join(expected),
+                names=", ".join(names),
+                advice=Either(
+                    python="make the data again with their variables in the order of the model",
+                    command="give them so with --state",
+                ),
             )
 
 
-def meant(name: object, known: Iterable[object]) -> str:
-    """A question in brackets whether a similar known name is meant; nothing if none is similar."""
+def did_you_mean(name: object, known: Iterable[object]) -> str:
+    """A question in brackets that suggests the most similar known name; empty if none is similar."""
     plain = {str(each).strip().lower(): each for each in known}
     near = get_close_matches(str(name).strip().lower(), list(plain), n=1)
     return f" (is it {plain[near[0]]!r} that you mean?)" if near else ""

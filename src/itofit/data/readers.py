@@ -16,31 +16,31 @@ from typing import IO, Any, NamedTuple, Protocol, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import InputError
+from itofit._checks import Either, InputError
 from itofit.data.layout import Layout, Table, optional
 from itofit.data.names import Form
 
 HEAD_ROWS = 10_000
-"""Rows that tell which columns hold numbers."""
+"""Rows from which it is decided which columns hold numbers."""
 GZIP_RATIO = 5
-"""How much larger text is than a file compressed with gzip, about."""
+"""Rough ratio of the size of a text to that of the same text compressed with gzip."""
 
 
 class Reader(Protocol):
-    """What can be asked of a file."""
+    """A file of observations: how large it is, what its first rows hold, and its columns, whole or in parts."""
 
     path: Path
 
     def size(self) -> int:
-        """Bytes of data, about."""
+        """Rough number of bytes of data."""
         ...
 
     def head(self) -> Table:
-        """All columns, the first rows."""
+        """The first rows of all columns."""
         ...
 
-    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
-        """The columns that were asked for, in tables of so many rows, or in one."""
+    def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
+        """The columns of the layout, in tables of n_rows rows, or in one table if that is None."""
         ...
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
@@ -55,11 +55,11 @@ class Csv:
         self.path = path
 
     def size(self) -> int:
-        """Bytes of text, about."""
+        """Rough number of bytes of text."""
         return self.path.stat().st_size * (GZIP_RATIO if self.path.name.lower().endswith(".gz") else 1)
 
     def head(self) -> Table:
-        """All columns, the first rows."""
+        """The first rows of all columns."""
         separator, names = self._header()
         if repeated := sorted({name for name in names if names.count(name) > 1 and name}):
             raise InputError(f"several columns are called {repeated[0]!r}; rename them")
@@ -76,10 +76,10 @@ class Csv:
                 shown = separator.join(names[:3])
                 raise InputError(f"lines have more values than the header has names ({shown})") from None
 
-    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
-        """The columns that were asked for; tracks as text, so that a part of them looks like all."""
+    def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
+        """The columns of the layout; tracks are read as text, so that their type is the same in every part."""
         separator, names = self._header()
-        chosen = {"usecols": list(arranged.columns), "dtype": dict.fromkeys(arranged.track, str)}
+        chosen = {"usecols": list(layout.columns), "dtype": dict.fromkeys(layout.track, str)}
         if n_rows is None:
             yield self._table(self._read(separator, names, **chosen), 0)
             return
@@ -90,7 +90,7 @@ class Csv:
                 start += len(frame)
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
-        """One column has each name."""
+        """The column of this name itself."""
         return [name]
 
     def _read(self, separator: str, names: list[str], **options: Any) -> Any:  # noqa: ANN401
@@ -151,14 +151,14 @@ class Parquet:
             return int(sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)))
 
     def head(self) -> Table:
-        """All columns, the first rows."""
+        """The first rows of all columns."""
         with self._file() as file:
             rows = next(file.iter_batches(batch_size=HEAD_ROWS), None)
             return Table((file.schema_arrow.empty_table() if rows is None else rows).to_pandas(ignore_metadata=True))
 
-    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
-        """The columns that were asked for."""
-        names = list(arranged.columns)
+    def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
+        """The columns of the layout."""
+        names = list(layout.columns)
         with self._file() as file:
             if n_rows is None:
                 yield Table(file.read(columns=names).to_pandas(ignore_metadata=True), _numbered(0))
@@ -169,7 +169,7 @@ class Parquet:
                 start += rows.num_rows
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
-        """One column has each name."""
+        """The column of this name itself."""
         return [name]
 
     def _file(self) -> Any:  # noqa: ANN401
@@ -177,8 +177,8 @@ class Parquet:
         return optional("pyarrow.parquet", "reading Parquet files").ParquetFile(self.path)
 
 
-class Stored(NamedTuple):
-    """What the header of an array says."""
+class ArrayHeader(NamedTuple):
+    """The header of an array in an NPZ file."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -196,17 +196,17 @@ class Npz:
         with zipfile.ZipFile(self.path) as file:
             return sum(member.file_size for member in file.infolist())
 
-    def shapes(self) -> dict[str, Stored]:
-        """Headers of all arrays; an error if they are a model."""
-        found = {}
+    def headers(self) -> dict[str, ArrayHeader]:
+        """Headers of all arrays by name; raise if the file is a model."""
+        headers = {}
         with zipfile.ZipFile(self.path) as file:
             for member in file.namelist():
                 if member.endswith(".npy"):
                     with file.open(member) as opened:
-                        found[member.removesuffix(".npy")] = _header_of(member, opened)
-        if "metadata" in found and found["metadata"].dtype.kind == "U":
+                        headers[member.removesuffix(".npy")] = _header_of(member, opened)
+        if "metadata" in headers and headers["metadata"].dtype.kind == "U":
             self._check_no_model()
-        return found
+        return headers
 
     def _check_no_model(self) -> None:
         with np.load(self.path, allow_pickle=False) as file:
@@ -215,11 +215,12 @@ class Npz:
             except ValueError:
                 return
         if isinstance(metadata, dict) and metadata.get("program") == "itofit":
-            raise InputError("this is a learned model, not data: itofit.load reads it")
+            advice = Either(python="itofit.load reads it", command="itofit info shows it")
+            raise InputError("this is a learned model, not data: {advice}", advice=advice)
 
     def form(self) -> Form | None:
-        """The form of transitions that arrays of known names hold."""
-        names = set(self.shapes())
+        """The form of the transitions that the arrays hold, by the names of these; None if they are columns."""
+        names = set(self.headers())
         if {"x0", "v0", "x1", "v1"} <= names:
             return "underdamped"
         if {"x0", "x1"} <= names:
@@ -227,42 +228,42 @@ class Npz:
         return "increments" if {"inputs", "increments"} <= names else None
 
     def head(self) -> Table:
-        """All columns, the first rows."""
-        found: dict[Hashable, npt.NDArray[Any]] = {}
+        """The first rows of all columns."""
+        columns: dict[Hashable, npt.NDArray[Any]] = {}
         with zipfile.ZipFile(self.path) as file:
-            for name, stored in self._tables().items():
+            for name, header in self._tables().items():
                 with file.open(f"{name}.npy") as opened:
                     _header_of(name, opened)
-                    found |= _split(name, stored, _taken(opened, stored, HEAD_ROWS))
-        return Table(found)
+                    columns |= _split(name, header, _next_rows(opened, header, HEAD_ROWS))
+        return Table(columns)
 
-    def parts(self, arranged: Layout, n_rows: int | None) -> Iterator[Table]:
-        """The columns that were asked for."""
-        wanted, start = set(arranged.columns), 0
-        shapes = {name: stored for name, stored in self._tables().items() if wanted & set(_columns(name, stored))}
-        for arrays in self.arrays(tuple(shapes), n_rows):
+    def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
+        """The columns of the layout."""
+        wanted, start = set(layout.columns), 0
+        headers = {name: header for name, header in self._tables().items() if wanted & set(_columns(name, header))}
+        for arrays in self.arrays(tuple(headers), n_rows):
             columns: dict[Hashable, npt.NDArray[Any]] = {}
             for name, array in arrays.items():
-                columns |= _split(name, shapes[name], array)
+                columns |= _split(name, headers[name], array)
             yield Table(columns, _numbered(start))
             start += len(next(iter(columns.values())))
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
         """The columns of an array."""
-        stored = self.shapes().get(str(name))
-        return [name] if stored is None else list(_columns(str(name), stored))
+        header = self.headers().get(str(name))
+        return [name] if header is None else list(_columns(str(name), header))
 
-    def _tables(self) -> dict[str, Stored]:
+    def _tables(self) -> dict[str, ArrayHeader]:
         """Arrays that have rows and perhaps columns."""
-        return {name: stored for name, stored in self.shapes().items() if len(stored.shape) in (1, 2)}
+        return {name: header for name, header in self.headers().items() if len(header.shape) in (1, 2)}
 
     def arrays(self, names: tuple[str, ...], n_rows: int | None) -> Iterator[dict[str, npt.NDArray[Any]]]:
-        """Arrays by name, in parts of so many rows or whole; those without axes are in each part."""
-        shapes = self.shapes()
-        lengths = {name: shapes[name].shape[0] for name in names if shapes[name].shape}
+        """Arrays by name, in parts of n_rows rows, or whole if that is None; those without axes are in each part."""
+        headers = self.headers()
+        lengths = {name: headers[name].shape[0] for name in names if headers[name].shape}
         if len(set(lengths.values())) > 1:
-            found = ", ".join(f"{n} in {name}" for name, n in lengths.items())
-            raise InputError(f"arrays must have the same number of rows, one for each observation, got {found}")
+            got = ", ".join(f"{n} in {name}" for name, n in lengths.items())
+            raise InputError(f"arrays must have the same number of rows, one for each observation, got {got}")
         if n_rows is None:
             with np.load(self.path, allow_pickle=False) as file:
                 yield {name: file[name] for name in names}
@@ -272,12 +273,14 @@ class Npz:
             opened = {name: stack.enter_context(file.open(f"{name}.npy")) for name in names}
             for name in names:
                 _header_of(name, opened[name])
-                if shapes[name].by_columns and len(shapes[name].shape) > 1:
+                if headers[name].by_columns and len(headers[name].shape) > 1:
                     raise InputError(f"{name} is stored by columns, which cannot be read in parts: save it in C order")
-            numbers = {name: _taken(opened[name], shapes[name], 1) for name in names if name not in lengths}
+            numbers = {name: _next_rows(opened[name], headers[name], 1) for name in names if name not in lengths}
             n = max(lengths.values(), default=0)
             for start in range(0, n, n_rows):
-                yield numbers | {name: _taken(opened[name], shapes[name], min(n_rows, n - start)) for name in lengths}
+                yield numbers | {
+                    name: _next_rows(opened[name], headers[name], min(n_rows, n - start)) for name in lengths
+                }
 
 
 class ArrayParts:
@@ -291,7 +294,7 @@ class ArrayParts:
         return self.reader.arrays(self.names, self.n_rows)
 
 
-def _header_of(member: str, opened: IO[bytes]) -> Stored:
+def _header_of(member: str, opened: IO[bytes]) -> ArrayHeader:
     """Shape, type and order of an array, whose data are next in the file."""
     version = np.lib.format.read_magic(opened)
     if version > (2, 0):
@@ -300,34 +303,34 @@ def _header_of(member: str, opened: IO[bytes]) -> Stored:
     shape, by_columns, dtype = read(opened)
     if dtype.hasobject:
         raise InputError(f"{member} holds Python objects, which are not read; save numbers or strings")
-    return Stored(shape, dtype, by_columns)
+    return ArrayHeader(shape, dtype, by_columns)
 
 
-def _taken(opened: IO[bytes], stored: Stored, n_rows: int) -> npt.NDArray[Any]:
-    """The next rows of an array, at most so many; the number itself if it has no axes."""
-    whole = stored.by_columns or not stored.shape
-    shape = stored.shape if whole else (min(n_rows, stored.shape[0]), *stored.shape[1:])
-    n_bytes = int(np.prod(shape, dtype=np.int64)) * stored.dtype.itemsize
-    array = np.frombuffer(opened.read(n_bytes), dtype=stored.dtype)
-    return array.reshape(shape, order="F")[:n_rows] if stored.by_columns else array.reshape(shape)
+def _next_rows(opened: IO[bytes], header: ArrayHeader, n_rows: int) -> npt.NDArray[Any]:
+    """The next rows of an array, at most n_rows; the number itself if it has no axes."""
+    whole = header.by_columns or not header.shape
+    shape = header.shape if whole else (min(n_rows, header.shape[0]), *header.shape[1:])
+    n_bytes = int(np.prod(shape, dtype=np.int64)) * header.dtype.itemsize
+    array = np.frombuffer(opened.read(n_bytes), dtype=header.dtype)
+    return array.reshape(shape, order="F")[:n_rows] if header.by_columns else array.reshape(shape)
 
 
-def _columns(name: str, stored: Stored) -> list[Hashable]:
+def _columns(name: str, header: ArrayHeader) -> list[Hashable]:
     """What the columns of an array are called."""
-    if len(stored.shape) < 2 or stored.shape[1] == 1:
+    if len(header.shape) < 2 or header.shape[1] == 1:
         return [name]
     letter = "x" if name == "state" else name
-    return [f"{letter}{j}" for j in range(1, stored.shape[1] + 1)]
+    return [f"{letter}{j}" for j in range(1, header.shape[1] + 1)]
 
 
-def _split(name: str, stored: Stored, array: npt.NDArray[Any]) -> dict[Hashable, npt.NDArray[Any]]:
+def _split(name: str, header: ArrayHeader, array: npt.NDArray[Any]) -> dict[Hashable, npt.NDArray[Any]]:
     """The columns of an array by their names."""
     table = array[:, None] if array.ndim == 1 else array
-    return {column: table[:, j] for j, column in enumerate(_columns(name, stored))}
+    return {column: table[:, j] for j, column in enumerate(_columns(name, header))}
 
 
 def _numbered(start: int) -> Any:  # noqa: ANN401
-    """What to call rows of a part that begins at this row."""
+    """The function that names the rows of a part that begins at this row."""
     return lambda i: f"row {start + i}"
 
 

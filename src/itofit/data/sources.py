@@ -9,7 +9,8 @@ from zlib import crc32
 
 import numpy as np
 
-from itofit._checks import Float, InputError, plain_array
+from itofit._checks import Either, Float, InputError, Message, Option, plain_array
+from itofit.data.names import plural
 from itofit.data.rows import slices
 
 Source: TypeAlias = Callable[[], Any] | Iterable[Any]
@@ -34,12 +35,14 @@ class BlockSource:
         self.last: Iterator[Any] | None = None
         if isinstance(source, Iterator):
             raise InputError(
-                f"source is a {type(source).__name__}, which can be read once: give a function that starts a new one, "
-                "or a list of blocks"
+                "{source} is a {kind}, which can be read once: give a function that starts a new one, or a list of "
+                "blocks",
+                source=Option("source"),
+                kind=type(source).__name__,
             )
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"last": None}  # an iteration stays where it is
+        return self.__dict__ | {"last": None}  # an iteration cannot be pickled
 
     def blocks(self) -> Generator[object]:
         """All blocks, from the first on."""
@@ -48,12 +51,13 @@ class BlockSource:
             yield from self._slices(given)
             return
         try:
-            if isinstance(given, str | bytes | Mapping) or hasattr(given, "iloc"):  # a table is no sequence of blocks
+            if isinstance(given, str | bytes | Mapping) or hasattr(given, "iloc"):  # a table is no sequence
                 raise TypeError
             blocks = iter(given)
         except TypeError:
             got = f"{type(given).__name__}{' from the function' if callable(self.source) else ''}"
-            raise InputError(f"source must be a function or a sequence that gives blocks, got {got}") from None
+            text = "{source} must be a function or a sequence that gives blocks, got {got}"
+            raise InputError(text, source=Option("source"), got=got) from None
         if blocks is self.last:
             raise InputError(
                 "the source gives the same iterator again, which was read before: if it is a function, it must start "
@@ -87,14 +91,18 @@ class BlockSource:
         """Blocks of whole arrays."""
         if _is_array(given):
             if not self.blocks_are_arrays:
-                raise InputError("source is one array, but a block has several: give a tuple of arrays, as in (x0, x1)")
+                text = "{source} is one array, but a block has several: give a tuple of arrays, as in (x0, x1)"
+                raise InputError(text, source=Option("source"))
             for rows in slices(len(given)):
                 yield given[rows]
                 _release(given)
             return
         lengths = sorted({len(part) for part in given if _is_array(part)})
         if len(lengths) > 1:
-            raise InputError(f"all arrays of source must have the same length, got {' and '.join(map(str, lengths))}")
+            got = " and ".join(map(str, lengths))
+            raise InputError(
+                "all arrays of {source} must have the same length, got {got}", source=Option("source"), got=got
+            )
         for rows in slices(lengths[0]):
             yield tuple(part[rows] if _is_array(part) else part for part in given)
             for part in given:
@@ -102,19 +110,19 @@ class BlockSource:
 
 
 def _release(array: object) -> None:
-    """Give back the memory that a file mapped for reading alone has taken; what is needed again is read again."""
+    """Give back the memory of an array that is mapped from a file for reading; it is read again when needed."""
     if isinstance(array, np.memmap) and array.mode == "r" and hasattr(mmap, "MADV_DONTNEED"):
         array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def _is_array(value: object) -> bool:
-    """Whether something is an array of any kind: of NumPy, a memory-mapped one, one of an HDF5 file."""
+    """Whether a value is an array of any kind: of NumPy, memory-mapped, or of an HDF5 file."""
     shape = getattr(value, "shape", ())
     return isinstance(shape, tuple) and len(shape) > 0 and hasattr(value, "__getitem__") and not hasattr(value, "iloc")
 
 
 class Block(Protocol):
-    """What a pass gives: transitions."""
+    """A block of transitions."""
 
     def __len__(self) -> int: ...
     @property
@@ -128,15 +136,15 @@ class Block(Protocol):
 B = TypeVar("B", bound=Block)
 
 
-class Passes:
-    """What a source gave in its first whole pass, and must give again in every other."""
+class FirstPass:
+    """What a source gave in its first whole pass, and must give again in every later one."""
 
     def __init__(self) -> None:
         self.lengths: list[int] | None = None
         self._ends: list[int] = []
 
     def checked(self, blocks: Iterable[tuple[int, B]]) -> Iterator[B]:
-        """Blocks that come with their numbers; an error if they differ from those of an earlier pass."""
+        """The blocks, given with their numbers; raise if they differ from those of the first pass."""
         lengths: list[int] = []
         before = self.lengths
         if before is None:
@@ -145,26 +153,31 @@ class Passes:
             n = len(lengths)
             if before is not None and (n >= len(before) or len(block) != before[n]):
                 had = f"had {before[n]}" if n < len(before) else "did not exist"
-                raise InputError(
-                    f"block {i} of the source has {len(block)} transition{'s' * (len(block) != 1)} and {had} in an "
-                    "earlier pass: the source must give the same blocks each time it is read"
+                raise _changed(
+                    f"block {i} of the source has {plural(len(block), 'transition')} and {had} in an earlier pass: the "
+                    "source must give the same blocks each time it is read"
                 )
             ends = crc32(b"".join(part[[0, -1]].tobytes() for part in (block.inputs, block.increments, block.h)))
             if before is None:
                 self._ends.append(ends)
             elif ends != self._ends[n]:
-                raise InputError(
+                raise _changed(
                     f"block {i} of the source has other values than in an earlier pass: the source must give the same "
                     "blocks each time it is read"
                 )
             lengths.append(len(block))
             yield block
         if before is not None and len(lengths) < len(before):
-            raise InputError(
-                f"block {len(lengths)} of the source is missing: it gave {len(before)} block{'s' * (len(before) != 1)} "
-                "in an earlier pass; if it is a function, it must start a new iteration each time it is called"
+            raise _changed(
+                f"block {len(lengths)} of the source is missing: it gave {plural(len(before), 'block')} in an earlier "
+                "pass; if it is a function, it must start a new iteration each time it is called"
             )
         self.lengths = lengths
+
+
+def _changed(problem: str) -> InputError:
+    """The error for a source that gives other blocks than in its first pass."""
+    return InputError("{problem}", problem=Either(python=problem, command="the file has changed while it was read"))
 
 
 def block_arguments(block: object, names: tuple[str, ...], h: float | None) -> dict[str, Any]:
@@ -182,12 +195,15 @@ def block_arguments(block: object, names: tuple[str, ...], h: float | None) -> d
     if h is not None:
         third = np.asarray(arguments.get("groups", 0))
         if "h" in arguments or third.dtype.kind == "f":
-            raise InputError("h was given twice, in the block and as h=")
+            raise InputError("h was given twice, in the block and as {h}", h=Option("h", keyword=True))
         arguments["h"] = h
     if missing := [name for name in names[:-1] if name not in arguments]:
         raise InputError(
-            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-            + ("; give it in each block, or to from_blocks as h=" if missing == ["h"] else "")
+            "{names} missing{advice}",
+            names=" and ".join(missing) + (" is" if len(missing) == 1 else " are"),
+            advice=""
+            if missing != ["h"]
+            else Message("; give it in each block, or to from_blocks as {h}", h=Option("h", keyword=True)),
         )
     first = plain_array(names[0], arguments[names[0]])
     if first.ndim and not len(first):

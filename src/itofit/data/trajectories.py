@@ -1,4 +1,4 @@
-"""Trajectories in the forms people have them: lists of arrays, pieces of arrays, and rows of tables."""
+"""Moves in trajectories that come as arrays, as lists of arrays, in pieces, or as rows of tables."""
 
 from __future__ import annotations
 
@@ -10,41 +10,59 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import DataWarning, Float, InputError, Int, columns, float_array, plain_array, positive
+from itofit._checks import (
+    DataWarning,
+    Either,
+    Float,
+    InputError,
+    Int,
+    Message,
+    Option,
+    columns,
+    float_array,
+    plain_array,
+    positive,
+)
+from itofit.data.names import plural
+from itofit.data.step_limits import StepLimits
 
 MANY_VARIABLES = 10
-"""With more of them than this, and fewer times, an array is asked whether its rows are trajectories."""
+"""A warning asks whether the rows of an array are trajectories if it has more columns than this and fewer rows."""
 
 
 def as_trajectories(paths: npt.ArrayLike | Sequence[npt.ArrayLike]) -> list[Float]:
     """Trajectories as a list of arrays of shape (T, d)."""
     if isinstance(paths, np.ndarray) and paths.dtype.kind == "O":
-        raise InputError("paths must be numbers, got dtype object; give trajectories of different lengths as a list")
+        text = "{paths} must be numbers, got dtype object; give trajectories of different lengths as a list"
+        raise InputError(text, paths=Option("paths"))
     if isinstance(paths, list | tuple) and _holds_arrays(paths):
         lengths = {len(path) if isinstance(path, list | tuple) else None for path in paths}
         if None not in lengths and len(lengths) == 1 and len(paths) > len(paths[0]):
             raise InputError(
-                f"paths is a list of {len(paths)} lists of {len(paths[0])}: "
-                "for one trajectory give np.array(paths), for several a list of arrays"
+                "{paths} is a list of {n} lists of {length}: for one trajectory give np.array(paths), for several a "
+                "list of arrays",
+                paths=Option("paths"),
+                n=len(paths),
+                length=len(paths[0]),
             )
-        found = [columns(f"paths[{i}]", path, allow_nan=True) for i, path in enumerate(paths)]
+        trajectories = [columns(f"paths[{i}]", path, allow_nan=True) for i, path in enumerate(paths)]
     else:
         array = float_array("paths", paths, allow_nan=True)  # type: ignore[arg-type]
         _warn_of_rows(array)
         if array.ndim == 3:
-            found = [columns(f"paths[{i}]", path, allow_nan=True) for i, path in enumerate(array)]
+            trajectories = [columns(f"paths[{i}]", path, allow_nan=True) for i, path in enumerate(array)]
         else:
-            found = [columns("paths", array, allow_nan=True)]
-    if not found:
-        raise InputError("paths holds no trajectory")
-    widths = {path.shape[1] for path in found}
+            trajectories = [columns("paths", array, allow_nan=True)]
+    if not trajectories:
+        raise InputError("{paths} holds no trajectory", paths=Option("paths"))
+    widths = {path.shape[1] for path in trajectories}
     if len(widths) > 1:
         raise InputError(f"all trajectories must have the same number of columns, got {sorted(widths)}")
-    return found
+    return trajectories
 
 
 def _warn_of_rows(array: Float) -> None:
-    """Say so if one trajectory has more variables than times: its rows are more likely trajectories."""
+    """Warn if one trajectory has more variables than times: then its rows are more likely the trajectories."""
     if array.ndim == 2 and array.shape[1] > max(len(array), MANY_VARIABLES):
         T, d = array.shape
         warnings.warn(
@@ -52,12 +70,12 @@ def _warn_of_rows(array: Float) -> None:
             f"{T} trajectories of one variable, give them as list(paths) or paths[:, :, None], and if it is one of "
             f"{T} variables, as paths.T",
             DataWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
 def _holds_arrays(values: Sequence[object]) -> bool:
-    """Whether a list is one of arrays (or lists), and not of numbers."""
+    """Whether a list holds arrays or lists, and not numbers."""
     return len(values) > 0 and (isinstance(values[0], list | tuple) or np.ndim(values[0]) > 0)  # type: ignore[arg-type]
 
 
@@ -72,7 +90,8 @@ def steps_of(
         times = list(times)
     if isinstance(times, list | tuple) and _holds_arrays(times):
         if len(times) != len(paths):
-            raise InputError(f"times must have one array for each trajectory: expected {len(paths)}, got {len(times)}")
+            text = "{times} must have one array for each trajectory: expected {expected}, got {got}"
+            raise InputError(text, times=Option("times"), expected=len(paths), got=len(times))
         clocks = [_clock(f"times[{i}]", clock, path) for i, (clock, path) in enumerate(zip(times, paths, strict=True))]
     else:
         clocks = [_clock("times", times, path) for path in paths]  # type: ignore[arg-type]
@@ -84,40 +103,83 @@ def _clock(name: str, times: npt.ArrayLike | None, path: Float) -> Float:
     first = array.flat[0] if array.size and array.dtype.kind == "O" else None
     if array.dtype.kind in "mM" or isinstance(first, date | timedelta):
         raise InputError(
-            f"{name} must be numbers, got dates; take t = np.asarray({name}, dtype='datetime64[us]'), then "
-            "(t - t[0]) / np.timedelta64(1, 's')"
+            "{option} must be numbers, got dates; take t = np.asarray({name}, dtype='datetime64[us]'), then "
+            "(t - t[0]) / np.timedelta64(1, 's')",
+            option=Option(name),
+            name=name,
         )
     clock = float_array(name, array)
     if clock.shape != (len(path),):
-        raise InputError(f"{name} must have one time for each observation: expected ({len(path)},), got {clock.shape}")
+        text = "{option} must have one time for each observation: expected ({n},), got {got}"
+        raise InputError(text, option=Option(name), n=len(path), got=clock.shape)
     if (i := _first_backward(clock)) is not None:
         raise InputError(
-            f"{name} must be increasing: {name}[{i}] = {clock[i]:g} is followed by {clock[i + 1]:g}; "
-            "sort the rows, drop repeated times, and give several trajectories as a list"
+            "{option} must be increasing: {name}[{i}] = {time:g} is followed by {next_time:g}; "
+            "sort the rows, drop repeated times, and give several trajectories as a list",
+            option=Option(name),
+            name=name,
+            i=i,
+            time=clock[i],
+            next_time=clock[i + 1],
         )
     return clock
 
 
 def _first_backward(clock: Float) -> int | None:
-    """Where times first fail to increase, if they do."""
+    """The index of the first time that the next one does not exceed; None if all increase."""
     backward = np.flatnonzero(np.diff(clock) <= 0)
     return int(backward[0]) if len(backward) else None
 
 
-def moves(path: Float, steps: Float, shortest: float = 0.0, longest: float = np.inf) -> tuple[Float, Float, Float]:
+def moves_in_trajectories(
+    paths: npt.ArrayLike | Sequence[npt.ArrayLike],
+    dt: float | None,
+    times: npt.ArrayLike | Sequence[npt.ArrayLike] | None,
+    limits: StepLimits,
+) -> tuple[Float, Float, Float, Int]:
+    """The moves of all trajectories: starts and increments (n, d), durations (n,), numbers of the trajectories (n,).
+
+    The other arguments are those of `Transitions.from_trajectories`.
+    """
+    if (dt is None) == (times is None):
+        raise InputError(
+            "give either {dt}, the time between observations, or {times}, one for each: {given}",
+            dt=Option("dt"),
+            times=Option("times"),
+            given="neither was given" if dt is None else "not both",
+        )
+    trajectories = as_trajectories(paths)
+    parts = []
+    for number, (path, steps) in enumerate(zip(trajectories, steps_of(trajectories, dt, times), strict=True)):
+        starts, increments, h = moves(path, steps, limits)
+        parts.append((starts, increments, h, np.full(len(h), number)))
+    if not any(len(part[0]) for part in parts):
+        raise InputError(
+            "the trajectories hold no transition: each has fewer than two consecutive observations (lengths {lengths})"
+            "{or_none_allowed}",
+            lengths=", ".join(str(len(path)) for path in trajectories[:5]) + ", ..." * (len(trajectories) > 5),
+            or_none_allowed=""
+            if limits == StepLimits()
+            else Message(", or none between {min_h} and {max_h}", min_h=Option("min_h"), max_h=Option("max_h")),
+        )
+    starts, increments, h, numbers = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return starts, increments, h, numbers
+
+
+def moves(path: Float, steps: Float, limits: StepLimits = StepLimits()) -> tuple[Float, Float, Float]:  # noqa: B008
     """Where each move of a trajectory began, how far it went and how long it took.
 
-    Moves that start or end at a row with NaN are left out, and those that took less or more time than given.
+    Moves that start or end at a row with NaN are left out, and those that took a time outside the limits.
 
     Parameters
     ----------
     path : array of shape (T, d)
     steps : array of shape (T − 1,)
         Time from each observation to the next.
-    shortest, longest : float
+    limits : StepLimits
     """
     increments = np.diff(path, axis=0)
-    kept = (steps >= shortest) & (steps <= longest) & complete(increments)
+    kept = limits.allow(steps) & complete(increments)
     if kept.all():
         return path[:-1], increments, steps
     return path[:-1][kept], increments[kept], steps[kept]
@@ -152,9 +214,11 @@ class Pieces:
         if not len(rows):
             raise InputError("is empty; leave such blocks out")
         if times is None and self.dt is None:
-            raise InputError("the time between observations is missing: give h=, or tuples (path, times)")
+            text = "the time between observations is missing: give {h}, or tuples (path, times)"
+            raise InputError(text, h=Option("h", keyword=True))
         if times is not None and self.dt is not None:
-            raise InputError("the time between observations was given twice, as h= and as times")
+            text = "the time between observations was given twice, as {h} and as times"
+            raise InputError(text, h=Option("h", keyword=True))
         if times is None:
             clock = np.arange(1.0, len(rows) + 1)
         else:
@@ -162,12 +226,12 @@ class Pieces:
             if clock.shape != (len(rows),):
                 raise InputError(f"times must have one entry for each of {len(rows)} observations, got {clock.shape}")
         if self.last is not None:
-            before, then = self.last
-            if before.shape[1] != rows.shape[1]:
-                wide = f"{rows.shape[1]} column{'s' if rows.shape[1] > 1 else ''}"
-                raise InputError(f"has {wide}, the block before it has {before.shape[1]}")
-            rows = np.concatenate([before, rows])
-            clock = np.concatenate([then if times is not None else np.zeros(1), clock])
+            last_row, last_time = self.last
+            if last_row.shape[1] != rows.shape[1]:
+                width = plural(rows.shape[1], "column")
+                raise InputError(f"has {width}, the block before it has {last_row.shape[1]}")
+            rows = np.concatenate([last_row, rows])
+            clock = np.concatenate([last_time if times is not None else np.zeros(1), clock])
         if (i := _first_backward(clock)) is not None:
             raise InputError(
                 f"times must be increasing, also from block to block: {clock[i]:g} is followed by {clock[i + 1]:g}; a "
@@ -185,7 +249,7 @@ class Pieces:
 
 
 class Observations(NamedTuple):
-    """Rows of a table in order: states (n, s), times, tracks, and how to speak of them."""
+    """Rows of a table in order: states (n, s), times, tracks, and what messages call them."""
 
     states: Float
     clock: Float | None  # (n,), NaN where the time is missing
@@ -193,10 +257,10 @@ class Observations(NamedTuple):
     labels: npt.NDArray[np.generic] | None  # None if there is one track without a name
     row: Int  # (n,): position in the table
     place: Callable[[int], str]  # what to call the row at a position
-    time: Callable[[int], str]  # the time in it as people know it
+    time: Callable[[int], str]  # its time as the table shows it
 
-    def taken(self, order: Int) -> Observations:
-        """Rows in another order."""
+    def take(self, order: Int) -> Observations:
+        """The rows at some positions, in their order."""
         clock = None if self.clock is None else self.clock[order]
         return self._replace(states=self.states[order], clock=clock, track=self.track[order], row=self.row[order])
 
@@ -213,76 +277,90 @@ class Moves(NamedTuple):
     h: Float
     groups: npt.NDArray[np.generic] | None
 
-    def taken(self, rows: npt.NDArray[np.bool_]) -> Moves:
-        """Some of them."""
+    def take(self, rows: npt.NDArray[np.bool_]) -> Moves:
+        """Those that a mask selects."""
         groups = None if self.groups is None else self.groups[rows]
         return Moves(self.start[rows], self.end[rows], self.h[rows], groups)
 
 
-def moves_in(found: Observations, dt: float | None, *, sort: bool) -> Moves:
+def moves_in(observations: Observations, dt: float | None, *, sort: bool) -> Moves:
     """All moves from a row of a track to its next one; rows with missing values are gaps.
 
     Rows of a track may be anywhere in the table. With `sort` they are sorted by time if they are not, with a warning;
     otherwise times that go backward are an error.
     """
-    found = _by_track(found)
-    same = found.track[1:] == found.track[:-1]
-    if found.clock is None:
+    observations = _by_track(observations)
+    same = observations.track[1:] == observations.track[:-1]
+    if observations.clock is None:
         steps = np.full(len(same), dt)
     else:
-        found = _in_time(found, same, sort)
-        assert found.clock is not None
+        observations = _in_time(observations, same, sort)
+        assert observations.clock is not None
         with np.errstate(invalid="ignore"):  # between rows without a time
-            steps = np.diff(found.clock)
-        if (twice := same & (steps == 0) & np.isfinite(found.clock[1:])).any():
-            _raise_repeated(found, int(np.argmax(twice)))
-    known = complete(found.states)
+            steps = np.diff(observations.clock)
+        if (twice := same & (steps == 0) & np.isfinite(observations.clock[1:])).any():
+            _raise_repeated(observations, int(np.argmax(twice)))
+    known = complete(observations.states)
     kept = np.flatnonzero(same & known[1:] & known[:-1])
-    groups = None if found.labels is None else found.labels[found.track[kept]]
-    return Moves(found.states[kept], found.states[kept + 1], np.asarray(steps, dtype=np.float64)[kept], groups)
+    groups = None if observations.labels is None else observations.labels[observations.track[kept]]
+    return Moves(
+        observations.states[kept], observations.states[kept + 1], np.asarray(steps, dtype=np.float64)[kept], groups
+    )
 
 
-def _by_track(found: Observations) -> Observations:
+def _by_track(observations: Observations) -> Observations:
     """Rows of each track together, otherwise in the order they had."""
-    if (np.diff(found.track) >= 0).all():
-        return found
-    return found.taken(np.argsort(found.track, kind="stable"))
+    if (np.diff(observations.track) >= 0).all():
+        return observations
+    return observations.take(np.argsort(observations.track, kind="stable"))
 
 
-def _in_time(found: Observations, same: npt.NDArray[np.bool_], sort: bool) -> Observations:
+def _in_time(observations: Observations, same: npt.NDArray[np.bool_], sort: bool) -> Observations:
     """Rows of each track in the order of their times; one without a time is a gap after the row it follows."""
-    assert found.clock is not None
-    key, missing = found.clock, np.isnan(found.clock)
+    assert observations.clock is not None
+    key, missing = observations.clock, np.isnan(observations.clock)
     if missing.any():
         last = np.maximum.accumulate(np.where(missing, 0, np.arange(len(key))))
-        follows = ~missing[last] & (found.track[last] == found.track)
+        follows = ~missing[last] & (observations.track[last] == observations.track)
         key = np.where(follows, key[last], -np.inf)
-        found = found._replace(states=np.where(missing[:, None], np.nan, found.states))
+        observations = observations._replace(states=np.where(missing[:, None], np.nan, observations.states))
     with np.errstate(invalid="ignore"):
         backward = same & (np.diff(key) < 0)
     if not backward.any():
-        return found
+        return observations
     if not sort:
         i = int(np.argmax(backward)) + 1
+        row = int(observations.row[i])
         raise InputError(
-            f"the times of {found.track_name(i)} go backward to {found.time(int(found.row[i]))} in "
-            f"{found.place(int(found.row[i]))}: data that are read in parts must be sorted by time within each track; "
-            "sort them, or read them whole into a DataFrame for Transitions.from_dataframe"
+            "the times of {track} go backward to {time} in {place}: data that are read in parts must be sorted by time "
+            "within each track; {advice}",
+            track=observations.track_name(i),
+            time=observations.time(row),
+            place=observations.place(row),
+            advice=Either(
+                python="sort them, or read them whole into a DataFrame for Transitions.from_dataframe",
+                command="sort the file",
+            ),
         )
-    n = len(np.unique(found.track[1:][backward]))
-    which = "the rows" if found.labels is None else f"the rows of {n} of {len(found.labels)} tracks"
+    n = len(np.unique(observations.track[1:][backward]))
+    which = "the rows" if observations.labels is None else f"the rows of {n} of {len(observations.labels)} tracks"
     warnings.warn(f"{which} were not in the order of their times and have been sorted", DataWarning, stacklevel=5)
-    return found.taken(np.lexsort((key, found.track)))
+    return observations.take(np.lexsort((key, observations.track)))
 
 
-def _raise_repeated(found: Observations, i: int) -> None:
-    """Say that the i-th row and the next have the same track and time."""
-    first, second = int(found.row[i]), int(found.row[i + 1])
-    before = "an earlier part" if first < 0 else found.place(first)
-    advice = "drop one of them" if found.labels is not None else "if there are several tracks, give track="
+def _raise_repeated(observations: Observations, i: int) -> None:
+    """Raise the error that the i-th row and the next have the same track and time."""
+    first, second = int(observations.row[i]), int(observations.row[i + 1])
+    before = "an earlier part" if first < 0 else observations.place(first)
     raise InputError(
-        f"{found.track_name(i)} has the time {found.time(second)} twice, in {before} and in {found.place(second)}; "
-        + advice
+        "{track} has the time {time} twice, in {before} and in {place}; {advice}",
+        track=observations.track_name(i),
+        time=observations.time(second),
+        before=before,
+        place=observations.place(second),
+        advice="drop one of them"
+        if observations.labels is not None
+        else Message("if there are several tracks, give {track}", track=Option("track", keyword=True)),
     )
 
 
@@ -292,7 +370,7 @@ class OpenTracks:
     Attributes
     ----------
     n_rows : array of shape (n_tracks,)
-        How many rows each had.
+        How many rows each track had so far.
     """
 
     def __init__(self) -> None:
@@ -301,39 +379,51 @@ class OpenTracks:
         self._states: Float | None = None
         self._clock = np.zeros(0)
 
-    def joined(self, found: Observations) -> Observations:
-        """A part's rows, before them the last rows that its tracks had in the parts before."""
-        labels = [None] if found.labels is None else found.labels.tolist()
+    def joined(self, observations: Observations) -> Observations:
+        """The rows of a part, preceded by the last rows that its tracks had in earlier parts."""
+        labels = [None] if observations.labels is None else observations.labels.tolist()
         number = np.array([self._number.setdefault(label, len(self._number)) for label in labels], dtype=np.intp)
         known = np.flatnonzero(number < len(self.n_rows))
-        result = found
+        result = observations
         if len(known):
             assert self._states is not None
-            result = found._replace(
-                states=np.concatenate([self._states[number[known]], found.states]),
-                clock=None if found.clock is None else np.concatenate([self._clock[number[known]], found.clock]),
-                track=np.concatenate([known, found.track]),
-                row=np.concatenate([np.full(len(known), -1), found.row]),
+            result = observations._replace(
+                states=np.concatenate([self._states[number[known]], observations.states]),
+                clock=None
+                if observations.clock is None
+                else np.concatenate([self._clock[number[known]], observations.clock]),
+                track=np.concatenate([known, observations.track]),
+                row=np.concatenate([np.full(len(known), -1), observations.row]),
             )
-        self._remember(found, number)
+        self._remember(observations, number)
         return result
 
-    def _remember(self, found: Observations, number: Int) -> None:
-        n_new, s = len(self._number) - len(self.n_rows), found.states.shape[1]
+    def _remember(self, observations: Observations, number: Int) -> None:
+        n_new, s = len(self._number) - len(self.n_rows), observations.states.shape[1]
         before = np.empty((0, s)) if self._states is None else self._states
         self._states = np.concatenate([before, np.empty((n_new, s))])
         self._clock = np.concatenate([self._clock, np.empty(n_new)])
         self.n_rows = np.concatenate([self.n_rows, np.zeros(n_new, dtype=np.intp)])
         last = np.zeros(len(number), dtype=np.intp)
-        last[found.track] = np.arange(len(found.track))  # of several rows, the last one stays
-        self._states[number] = found.states[last]
-        if found.clock is not None:
-            self._clock[number] = found.clock[last]
-        self.n_rows[number] += np.bincount(found.track, minlength=len(number))
+        last[observations.track] = np.arange(len(observations.track))  # NumPy keeps the last of several values
+        self._states[number] = observations.states[last]
+        if observations.clock is not None:
+            self._clock[number] = observations.clock[last]
+        self.n_rows[number] += np.bincount(observations.track, minlength=len(number))
 
 
 def warn_of_left_out(n_untracked: int, n_rows: Int, stacklevel: int = 3) -> None:
-    """Say what was left out of a table: rows without a track, and tracks of one row among others, given their rows."""
+    """Warn of what was left out of a table: rows without a track, and tracks that have a single row.
+
+    Parameters
+    ----------
+    n_untracked : int
+        Number of rows without a track.
+    n_rows : array of shape (n_tracks,)
+        How many rows each track has.
+    stacklevel : int
+        As in `warnings.warn`.
+    """
     if n_untracked:
         text = "1 row has no track and was" if n_untracked == 1 else f"{n_untracked} rows have no track and were"
         warnings.warn(f"{text} left out", DataWarning, stacklevel=stacklevel)

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import (
-    RNG,
-    Float,
-    InputError,
-    columns,
-    columns_like,
-    float_array,
-    fraction,
-    generator,
-    one_of,
-    plain_array,
-    positive,
-    same_rows,
+from itofit._checks import RNG, Float, InputError, columns, columns_like, fraction, generator, same_rows
+from itofit.data.array_checks import checked_durations, checked_groups
+from itofit.data.layout import ColumnNames, Layout, Table, checked_layout, moves_in_table
+from itofit.data.names import (
+    Form,
+    Kind,
+    Names,
+    checked_variables,
+    plural,
+    same_variables,
+    shown_range,
+    underdamped_names,
 )
-from itofit.data.layout import Columns, Layout, Table, layout
-from itofit.data.names import Form, Kind, Names, names_of, plural, same_names, shown_range, underdamped_names
-from itofit.data.rows import n_held_out, slices
+from itofit.data.rows import slices
 from itofit.data.sources import Source
-from itofit.data.trajectories import Moves, as_trajectories, moves, moves_in, steps_of, warn_of_left_out
+from itofit.data.splitting import held_out_rows
+from itofit.data.step_limits import step_limits
+from itofit.data.trajectories import Moves, moves_in_trajectories
 
 if TYPE_CHECKING:
     from itofit.data.blocked import BlockedTransitions
-
-ROUNDING = 1e-6
-"""Share by which a time step may miss its limits: steps are differences of times, and these are rounded."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -93,19 +89,8 @@ class Transitions:
         same_rows("increments", dx, "inputs", x)
         if len(x) == 0:
             raise InputError("there are no transitions: inputs has no rows")
-        m, d = x.shape[1], dx.shape[1]
-        if kind is None:
-            kind = "diffusion" if m == d else "general"
-        one_of("kind", kind, get_args(Kind))
-        if kind == "diffusion" and m != d:
-            raise InputError(f"kind='diffusion' needs as many inputs as increments, got {m} and {d}")
-        if kind == "underdamped" and m != 2 * d:
-            raise InputError(
-                "kind='underdamped' needs a position and a velocity for each increment: "
-                f"expected {2 * d} inputs, got {m}"
-            )
-        names = names_of(m, d, kind, input_names, output_names)
-        self._set(x, dx, _durations(h, len(x)), _labels(groups, x), kind, *names)
+        variables = checked_variables(x.shape[1], dx.shape[1], kind, input_names, output_names)
+        self._set(x, dx, checked_durations(h, len(x)), checked_groups(groups, x), *variables)
 
     # Constructors
 
@@ -216,36 +201,19 @@ class Transitions:
         >>> itofit.Transitions.from_trajectories(path, dt=0.5).inputs.ravel()
         array([0. , 0.3])
         """
-        if (dt is None) == (times is None):
-            given = "neither was given" if dt is None else "not both"
-            raise InputError(f"give either dt, the time between observations, or times, one for each: {given}")
-        trajectories = as_trajectories(paths)
-        durations = steps_of(trajectories, dt, times)
-        shortest, longest = allowed_h(min_h, max_h)
-        parts = []
-        for label, (path, steps) in enumerate(zip(trajectories, durations, strict=True)):
-            inputs, increments, h = moves(path, steps, shortest, longest)
-            parts.append((inputs, increments, h, np.full(len(h), label)))
-        if not any(len(part[0]) for part in parts):
-            raise InputError(
-                "the trajectories hold no transition: each has fewer than two consecutive observations "
-                f"(lengths {', '.join(str(len(path)) for path in trajectories[:5])}"
-                f"{', ...' if len(trajectories) > 5 else ''})"
-                + ("" if min_h is None and max_h is None else ", or none between min_h and max_h")
-            )
-        inputs, increments, h, groups = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return cls(inputs, increments, h, groups, "diffusion", names)
+        moves = moves_in_trajectories(paths, dt, times, step_limits(min_h, max_h))
+        return cls(*moves, "diffusion", names)
 
     @classmethod
     def from_dataframe(
         cls,
         df: Any,  # noqa: ANN401
         *,
-        state: Columns,
+        state: ColumnNames,
         time: Hashable | None = None,
-        track: Columns | None = None,
+        track: ColumnNames | None = None,
         dt: float | None = None,
-        velocity: Columns | None = None,
+        velocity: ColumnNames | None = None,
         unit: str | None = None,
         min_h: float | None = None,
         max_h: float | None = None,
@@ -283,8 +251,8 @@ class Transitions:
         >>> data.increments.ravel(), data.h, data.groups.tolist(), data.input_names
         (array([ 0.5, -2. ]), array([0.5, 1. ]), ['a', 'b'], ('x',))
         """
-        between = allowed_h(min_h, max_h)
-        return from_table(layout(state, time, track, dt, velocity, unit), Table(df), between)
+        limits, layout = step_limits(min_h, max_h), checked_layout(state, time, track, dt, velocity, unit)
+        return cls._from_moves(layout, moves_in_table(layout, Table(df), limits))
 
     @classmethod
     def from_blocks(
@@ -316,7 +284,7 @@ class Transitions:
             them and their times: for the first each block goes on where the last one ended, for the second it is a
             trajectory of its own. A block may also be a `Transitions`.
         h : float, optional
-            The time each move took, if blocks do not say.
+            The time each move took, if the blocks do not hold it.
         kind : {"diffusion", "underdamped", "general"}, optional
             As in `Transitions`, for `form="increments"`.
         names : sequence of str, optional
@@ -352,21 +320,23 @@ class Transitions:
         parts = list(parts)
         if not parts or not all(isinstance(part, Transitions) for part in parts):
             raise InputError("concatenate needs a list of Transitions, at least one")
-        forms = {(part.n_inputs, part.n_outputs, part.kind) for part in parts}
-        if len(forms) > 1:
-            raise InputError(f"all parts must have the same inputs, outputs and kind, got {sorted(forms)}")
-        for part in parts[1:]:
-            same_names(part, parts[0])
+        same_variables(parts)
         if len(parts) == 1:
             return parts[0]
+        x, dx, h = (np.concatenate([getattr(part, name) for part in parts]) for name in ("inputs", "increments", "h"))
         grouped = all(part.groups is not None for part in parts)
-        return cls._trusted(
-            np.concatenate([part.inputs for part in parts]),
-            np.concatenate([part.increments for part in parts]),
-            np.concatenate([part.h for part in parts]),
-            np.concatenate([part.groups for part in parts]) if grouped else None,
-            *parts[0]._form,
-        )
+        groups = np.concatenate([part.groups for part in parts]) if grouped else None
+        return cls._trusted(x, dx, h, groups, *parts[0]._variables)
+
+    @classmethod
+    def _from_moves(cls, layout: Layout, moves: Moves) -> Transitions:
+        """Transitions from the moves in a table of this layout."""
+        names = [str(name) for name in layout.state]
+        if not layout.velocity:
+            return cls.from_pairs(moves.start, moves.end, moves.h, moves.groups, names)
+        (x0, v0), (x1, v1) = (np.split(rows, [len(names)], axis=1) for rows in (moves.start, moves.end))
+        velocity_names = [str(name) for name in layout.velocity]
+        return cls.from_underdamped(x0, v0, x1, v1, moves.h, moves.groups, names, velocity_names)
 
     @classmethod
     def _trusted(
@@ -389,10 +359,10 @@ class Transitions:
             object.__setattr__(self, name, value)
 
     @property
-    def _form(self) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
+    def _variables(self) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
         return self.kind, self.input_names, self.output_names
 
-    # What they are
+    # Sizes and rates
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -413,23 +383,18 @@ class Transitions:
         return self.increments / self.h[:, None]
 
     def __repr__(self) -> str:
-        h = f"h = {shown_range(self.h.min(), self.h.max())}"
-        parts = [
-            plural(len(self), "transition"),
-            plural(self.n_inputs, "input"),
-            plural(self.n_outputs, "output"),
-            h,
-        ]
+        sizes = {"transition": len(self), "input": self.n_inputs, "output": self.n_outputs}
+        parts = [plural(n, word) for word, n in sizes.items()] + [f"h = {shown_range(self.h.min(), self.h.max())}"]
         if self.groups is not None:
             parts.append(plural(len(np.unique(self.groups)), "group"))
         return f"Transitions({', '.join(parts)}, kind = {self.kind})"
 
-    # Parts of them
+    # Parts
 
     def copy(self) -> Transitions:
         """The same transitions in arrays of their own."""
         groups = None if self.groups is None else self.groups.copy()
-        return self._trusted(self.inputs.copy(), self.increments.copy(), self.h.copy(), groups, *self._form)
+        return self._trusted(self.inputs.copy(), self.increments.copy(), self.h.copy(), groups, *self._variables)
 
     def blocks(self) -> Iterator[Transitions]:
         """All transitions in order, in blocks of a fixed size."""
@@ -443,7 +408,7 @@ class Transitions:
         if not isinstance(rows, slice) and (not isinstance(rows, np.ndarray) or rows.ndim != 1):
             raise InputError(f"select transitions with a slice, a mask or an array of indices, got {rows!r}")
         groups = None if self.groups is None else self.groups[rows]
-        chosen = self._trusted(self.inputs[rows], self.increments[rows], self.h[rows], groups, *self._form)
+        chosen = self._trusted(self.inputs[rows], self.increments[rows], self.h[rows], groups, *self._variables)
         if not len(chosen):
             raise InputError("there are no transitions left: none was selected")
         return chosen
@@ -476,85 +441,5 @@ class Transitions:
         """
         share = fraction("held_out", held_out)
         random, _ = generator(rng)
-        if one_of("by", by, ("rows", "groups")) == "groups":
-            if self.groups is None:
-                raise InputError("by='groups' needs transitions with groups; this data has none")
-            labels, unit = np.unique(self.groups, return_inverse=True)
-            n_units = len(labels)
-        else:
-            unit = np.arange(len(self))
-            n_units = len(self)
-        if n_units < 2:
-            raise InputError(f"cannot split {plural(n_units, by.removesuffix('s'))}: at least two are needed")
-        out = np.zeros(n_units, dtype=bool)
-        out[random.permutation(n_units)[: n_held_out(share, n_units)]] = True
-        return self[~out[unit]], self[out[unit]]
-
-
-def from_table(form: Layout, table: Table, between: tuple[float, float] = (0.0, np.inf)) -> Transitions:
-    """Transitions from a whole table of this layout, those that took a time between two."""
-    found, _, n_untracked = form.observations(table)
-    n_rows = np.bincount(found.track)
-    moved = moves_in(found, form.dt, sort=True)
-    if not len(moved.h):
-        raise InputError(
-            "there is no transition: no track has two consecutive rows that are complete "
-            f"({plural(len(found.track), 'row')} in {plural(len(n_rows), 'track')})"
-        )
-    kept = (moved.h >= between[0]) & (moved.h <= between[1])
-    if not kept.any():
-        raise InputError(
-            f"no transition took a time between min_h and max_h: they took {shown_range(moved.h.min(), moved.h.max())}"
-        )
-    warn_of_left_out(n_untracked, n_rows, stacklevel=4)
-    return from_moves(form, moved if kept.all() else moved.taken(kept))
-
-
-def from_moves(form: Layout, moved: Moves) -> Transitions:
-    """Transitions from the moves in a table of this layout."""
-    names = [str(name) for name in form.state]
-    if not form.velocity:
-        return Transitions.from_pairs(moved.start, moved.end, moved.h, moved.groups, names)
-    d = len(names)
-    (x0, v0), (x1, v1) = (np.split(rows, [d], axis=1) for rows in (moved.start, moved.end))
-    return Transitions.from_underdamped(
-        x0, v0, x1, v1, moved.h, moved.groups, names, [str(name) for name in form.velocity]
-    )
-
-
-def allowed_h(min_h: float | None, max_h: float | None) -> tuple[float, float]:
-    """The shortest and the longest time that a move may take, but for rounding."""
-    shortest = 0.0 if min_h is None else positive("min_h", min_h)
-    longest = np.inf if max_h is None else positive("max_h", max_h)
-    if shortest > longest:
-        raise InputError(f"min_h must be at most max_h, got {shortest:g} and {longest:g}")
-    return (1 - ROUNDING) * shortest, (1 + ROUNDING) * longest
-
-
-def _durations(h: npt.ArrayLike, n: int) -> Float:
-    """One h for each of n transitions; a single number serves all of them and takes no memory."""
-    durations = float_array("h", h)
-    if durations.ndim == 2 and durations.shape == (n, 1):
-        durations = durations[:, 0]
-    if durations.ndim > 1 or (durations.ndim == 1 and len(durations) != n):
-        raise InputError(f"h must be a number or have shape ({n},), got {durations.shape}")
-    if not (durations > 0).all():
-        raise InputError(
-            f"h must be > 0: {int((durations <= 0).sum())} of {durations.size} values are not, "
-            f"the smallest is {durations.min():g}"
-        )
-    return np.broadcast_to(durations, (n,))
-
-
-def _labels(groups: npt.ArrayLike | None, inputs: Float) -> npt.NDArray[np.generic] | None:
-    if groups is None:
-        return None
-    labels = plain_array("groups", groups)
-    if labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels.ravel()):
-        labels = labels.astype(str)
-    if labels.ndim != 1 or labels.dtype.kind not in "iubUS":
-        raise InputError(
-            f"groups must be one whole number or string for each transition, got shape {labels.shape}, {labels.dtype}"
-        )
-    same_rows("groups", labels, "inputs", inputs)
-    return labels
+        out = held_out_rows(random, share, len(self), by, self.groups)
+        return self[~out], self[out]

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Literal
 
 from itofit._blocks import n_threads
-from itofit._checks import RNG, InputError, generator
+from itofit._checks import RNG, InputError, Option, generator
 from itofit._progress import Progress
 from itofit.data.passes import Data
 from itofit.data.survey import survey
@@ -164,6 +164,7 @@ def _check_data(data: object, options: FitOptions) -> None:
         raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.{made_by}")
     if options.correct_step and data.kind == "general":
         raise InputError(
-            "correct_step=True needs inputs that follow from the state that moves; these transitions are of kind "
-            "'general': build them with from_pairs, from_trajectories or from_underdamped"
+            "{option} needs inputs that follow from the state that moves; these transitions are of kind "
+            "'general': build them with from_pairs, from_trajectories or from_underdamped",
+            option=Option("correct_step", True),
         )

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from itofit._checks import DataWarning, Either, InputError, Message, Variable
-from itofit.data.names import are_named
+from itofit._checks import DataWarning, Either, Float, InputError, Message, Variable
+from itofit.data.names import HasVariables, has_given_names
 from itofit.data.passes import Data
 from itofit.data.survey import Survey
 from itofit.model.learned import LearnedSDE
@@ -27,8 +27,6 @@ LARGEST_FLOORED_SHARE = 0.1
 LARGEST_INPUT, LEAST_SQUARE, LARGEST_SQUARE = 1e300, 1e-200, 1e200
 """Sizes whose squares and products double precision holds."""
 
-LEFT_OUT = Either(python="remove the column", command="leave it out of --state")
-
 
 def check_learnable(survey: Survey, data: Data) -> None:
     """Raise before any work if there is nothing to learn from."""
@@ -41,45 +39,48 @@ def check_learnable(survey: Survey, data: Data) -> None:
         column = _variable(data, "inputs", place)
         if low == high:
             raise InputError(
-                Message(
-                    "{column} is constant ({low:g}): nothing can be learned of how drift and covariance "
-                    "depend on it; {left_out}",
-                    column=column,
-                    low=low,
-                    left_out=LEFT_OUT,
-                )
+                "{column} is constant ({low:g}): nothing can be learned of how drift and covariance "
+                "depend on it; {left_out}",
+                column=column,
+                low=low,
+                left_out=Either(python="remove the column", command="leave it out of --state"),
             )
         if not max(-low, high) < LARGEST_INPUT:
-            raise InputError(Message("{column} is too large for double precision; change its unit", column=column))
+            raise InputError("{column} is too large for double precision; change its unit", column=column)
     if not survey.moves:
         raise InputError("all increments are zero: nothing moves; were x0 and x1 mixed up?")
     for place, (low, high) in enumerate(zip(survey.rate_low, survey.rate_high, strict=True)):
         column = _variable(data, "increments", place)
         if high - low <= CONSTANT_RATE * max(-low, high):
             raise InputError(
-                Message(
-                    "{column} moves at a constant rate ({low:g}): it carries no noise to learn; {left_out}",
-                    column=column,
-                    low=low,
-                    left_out=Either(
-                        python="remove it from the increments (it may stay in the inputs)",
-                        command="leave it out of --state",
-                    ),
-                )
+                "{column} moves at a constant rate ({low:g}): it carries no noise to learn; {left_out}",
+                column=column,
+                low=low,
+                left_out=Either(
+                    python="remove it from the increments (it may stay in the inputs)",
+                    command="leave it out of --state",
+                ),
             )
         if not LEAST_SQUARE < survey.largest_square[place] < LARGEST_SQUARE:
             raise InputError(
-                Message(
-                    "{column} is of a size whose square double precision does not hold; change its unit",
-                    column=column,
-                )
+                "{column} is of a size whose square double precision does not hold; change its unit", column=column
             )
 
 
-def _variable(data: Data, role: Literal["inputs", "increments"], place: int) -> Variable:
+def _variable(data: HasVariables, role: Literal["inputs", "increments"], place: int) -> Variable:
     """A column, with its name if somebody gave it one."""
     names = data.input_names if role == "inputs" else data.output_names
-    return Variable(role, place, names[place] if are_named(data) else None)
+    return Variable(role, place, names[place] if has_given_names(data) else None)
+
+
+def check_noise(mean: Float, data: Data) -> None:
+    """Raise if the mean covariance (d, d) of residuals says that an output has no noise at all."""
+    for place, variance in enumerate(np.diagonal(mean)):
+        if not variance > 0:
+            raise InputError(
+                "{column} follows the drift exactly: it carries no noise to learn",
+                column=_variable(data, "increments", place),
+            )
 
 
 def warn_of_uneven_steps(survey: Survey) -> None:
@@ -108,7 +109,7 @@ def _failures(sde: LearnedSDE, survey: Survey) -> Iterator[str]:
             yield Message(
                 "{column} follows the drift up to {share:.1g} of its variance: the data carry no "
                 "noise that could be told from errors of the fit, and the covariance of that column means nothing",
-                column=Variable("increments", place, sde.output_names[place] if are_named(sde) else None),
+                column=_variable(sde, "increments", place),
                 share=share,
             )
     if sde.step_correction is not None and sde.step_correction.withheld:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
-from itofit._checks import Float, InputError, fraction
+from itofit._checks import Float, InputError, Option, fraction
 from itofit.data.names import Kind, names_of
 from itofit.matrices.links import LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
@@ -248,7 +248,10 @@ class LearnedSDE(SDE):
         """
         correction = self.step_correction
         if correction is None:
-            raise InputError("this model was not corrected for the length of steps: fit it with correct_step=True")
+            raise InputError(
+                "this model was not corrected for the length of steps: fit it with {option}",
+                option=Option("correct_step", True),
+            )
         points = self._points(x)
         trust = np.empty((len(points), self.n_outputs))
         for start in range(0, len(points), BATCH_ROWS):

@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from itofit._checks import (
     RNG,
+    Either,
     ExtrapolationWarning,
     Float,
     InputError,
+    Option,
     columns,
     count,
     flag,
@@ -145,10 +147,11 @@ class SDE(ABC):
         x = self._points(x)
         steps = float_array("h", h)
         if steps.shape not in ((), (len(x),)):
-            raise InputError(f"h must be one number or have shape ({len(x)},), one for each point, got {steps.shape}")
+            text = "{h} must be one number or have shape ({n},), one for each point, got {got}"
+            raise InputError(text, h=Option("h"), n=len(x), got=steps.shape)
         steps = np.broadcast_to(steps, len(x))
         if not (np.isfinite(steps) & (steps > 0)).all():
-            raise InputError(f"h must be > 0, got {steps.min()}")
+            raise InputError("{h} must be > 0, got {got}", h=Option("h"), got=steps.min())
         return self._moments(x, steps, self._checked_scheme(scheme))
 
     def _moments(self, x: Float, h: Float, scheme: Scheme, *, within: bool = False) -> tuple[Float, Float]:
@@ -177,8 +180,10 @@ class SDE(ABC):
         one_of("scheme", scheme, get_args(Scheme))
         if scheme == "corrected" and self.kind == "general":
             raise InputError(
-                "scheme='corrected' needs inputs that follow from the state that moves; this model is of kind "
-                "'general': use 'euler'"
+                "{scheme} needs inputs that follow from the state that moves; this model is of kind 'general': use "
+                "{other}",
+                scheme=Option("scheme", "corrected"),
+                other=Either(python="'euler'", command="--scheme euler"),
             )
         return scheme
 
@@ -303,15 +308,21 @@ class SDE(ABC):
         if self.kind == "general":
             raise InputError(
                 "this model was learned from transitions of kind 'general', whose inputs do not follow from the "
-                "state that moves; build the data with from_pairs, from_trajectories or from_underdamped, or use "
-                "drift and diffusion in your own scheme"
+                "state that moves; {advice}",
+                advice=Either(
+                    python="build the data with from_pairs, from_trajectories or from_underdamped, or use drift and "
+                    "diffusion in your own scheme",
+                    command="learn it from a table of tracks, or from arrays x0 and x1",
+                ),
             )
         dt, n_steps = positive("dt", dt), count("n_steps", n_steps)
         scheme = self._checked_scheme(scheme)
         one_of("outside", outside, get_args(Outside))
-        pandas = optional("pandas", "as_frame=True") if flag("as_frame", as_frame) else None
+        table = Either(python="as_frame=True", command="writing tables")
+        pandas = optional("pandas", table) if flag("as_frame", as_frame) else None
         if as_frame and (taken := [name for name in ("track", "time") if name in self.input_names]):
-            raise InputError(f"as_frame=True needs the column {taken[0]!r}, but a variable is called so")
+            text = "{table} needs the column {name!r}, but a variable is called so"
+            raise InputError(text, table=Either(python="as_frame=True", command="the table"), name=taken[0])
         random, _ = generator(rng)
         with Progress(progress) as bar:
             paths, share_outside = gaussian_paths(
@@ -351,5 +362,5 @@ class SDE(ABC):
             starts = starts.reshape(1, -1)
         starts = columns("x0", starts, n_columns=s)
         if not len(starts):
-            raise InputError("x0 holds no starting point")
+            raise InputError("{x0} holds no starting point", x0=Option("x0"))
         return starts

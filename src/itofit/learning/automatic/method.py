@@ -32,10 +32,10 @@ from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.search import Searched, search
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.learning.automatic.targets import covariance_targets, drift_targets
-from itofit.learning.noise import check_noise
 from itofit.learning.pipeline import Correction, Learned, Task
 from itofit.learning.spread import Posterior, spread_series
 from itofit.learning.steps import followed_transitions, undo_step
+from itofit.learning.verdicts import check_noise
 from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
 from itofit.model.training import Candidate, LearnedFunction
 from itofit.waves.scaling import Scaling
@@ -93,7 +93,7 @@ class Automatic:
 
         cells = self.plan.gather(self.data, values, self.bar, "residuals")
         mean = to_matrices(cells.sums.sum(axis=0)[None] / cells.count.sum(), "full", self.d)[0]
-        check_noise(mean, self.data.output_names)
+        check_noise(mean, self.data)
         return ResidualProducts(cells, mean)
 
     def covariance(self, products: ResidualProducts, before: LearnedSigma | None = None) -> LearnedSigma:

@@ -15,9 +15,9 @@ from itofit._checks import Float
 from itofit.data.passes import add_up
 from itofit.data.survey import joined_moments
 from itofit.data.transitions import Transitions
-from itofit.learning.noise import check_noise
 from itofit.learning.paper.regression import Rows, TrainingSet, fit_series
 from itofit.learning.pipeline import Correction, Learned, Task
+from itofit.learning.verdicts import check_noise
 from itofit.matrices.links import IDENTITY, Shape
 from itofit.matrices.symmetric import (
     FLOOR,
@@ -99,7 +99,7 @@ class Paper:
             return before
         rows = TrainingSet(self.task.rng, products, self.task.options.covariance_parameters)
         mean = to_matrices(rows.mean[None], self.structure, self.d)[0]
-        check_noise(mean, self.task.data.output_names)
+        check_noise(mean, self.task.data)
         return PaperCovariance(fit_series(self.task.rng, rows, _target_units(mean, self.structure)), mean)
 
     def reweights(self, covariance: PaperCovariance) -> bool:

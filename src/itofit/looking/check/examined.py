@@ -8,7 +8,7 @@ import numpy as np
 
 from itofit._checks import Either, Float, Int, Message
 from itofit.data.blocked import BlockedTransitions
-from itofit.data.names import are_named
+from itofit.data.names import has_given_names
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
 from itofit.model.learned import LearnedSDE
@@ -48,7 +48,7 @@ def examine(sde: LearnedSDE, data: Transitions | BlockedTransitions, rng: np.ran
     rows, stretch = _rows_and_stretches(data, rng)
     order, follows = _time_order(rows, stretch)
     z, g, r = _residuals(sde, rows)
-    named = sde if are_named(sde) else rows
+    named = sde if has_given_names(sde) else rows
     return ExaminedRows(
         data=rows,
         n_all=n_all,

@@ -12,7 +12,7 @@ from scipy.ndimage import uniform_filter
 
 from itofit._checks import Float, InputError, float_array
 from itofit.data.blocked import BlockedTransitions
-from itofit.data.names import check_variables, meant, plural
+from itofit.data.names import check_variables, did_you_mean, plural
 from itofit.data.transitions import Transitions
 from itofit.looking.check.examined import rows_in_memory
 from itofit.looking.plot.canvas import escaped, number_text
@@ -66,7 +66,7 @@ def variable(argument: str, value: object, names: tuple[str, ...]) -> int:
         return int(value)
     known = ", ".join(f"{i} ({name})" for i, name in enumerate(names[:MOST_NAMED]))
     known += ", ..." if len(names) > MOST_NAMED else ""
-    hint = meant(value, names) if isinstance(value, str) else ""
+    hint = did_you_mean(value, names) if isinstance(value, str) else ""
     raise InputError(f"{argument} must be the number or the name of a variable: {known}; got {value!r}{hint}")
 
 

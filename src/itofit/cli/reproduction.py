@@ -1,4 +1,4 @@
-"""`itofit reproduce`."""
+"""`itofit reproduce`: the experiments of the paper."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from itofit._checks import InputError
-from itofit.cli.app import app, console, errors, explained
+from itofit.cli.app import INTERRUPTED, app, console, errors, explained
 from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import METHODS, MOST_SECONDS
 from itofit.experiments.reproduce import write_report
@@ -65,7 +65,7 @@ def reproduce(
         _report(results, jobs, failed)
     except KeyboardInterrupt:
         errors.print("Interrupted. What is finished is kept: the same command goes on from here.")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 # Arguments
@@ -93,7 +93,7 @@ def _at_least_one(option: str, value: int) -> int:
 
 
 def _check_extras(methods: Iterable[str]) -> None:
-    """Raise before any work if a package is missing."""
+    """Raise if a package that the figures or the methods need is missing."""
     gradients = [name for name in METHODS if name in methods and METHODS[name].needs_jax]
     needed = [("matplotlib", "plot", "the figures")]
     needed += [(package, "adam", f"the methods {', '.join(gradients)}") for package in ("jax", "optax") if gradients]
@@ -106,7 +106,7 @@ def _check_extras(methods: Iterable[str]) -> None:
 
 
 def _run(results: Results, work: Sequence[Job], n_jobs: int) -> list[Done]:
-    """Do what is missing, with a line for each run that is under way; returns what failed."""
+    """Do the jobs, with a line for each run that is under way; return those that failed."""
     total = sum(len(job.methods) for job in work)
     if not total:
         console.print("All runs are finished already.")
@@ -145,11 +145,11 @@ def _report(results: Results, n_jobs: int, failed: Sequence[Done]) -> None:
         page = write_report(results, n_jobs, lambda done, of: progress.update(task, completed=done, total=of))
     runs = results.all()
     _print_table(*short_table(rows_of(runs)))
-    found = verdicts(runs)
-    if found:
+    verdict_rows = verdicts(runs)
+    if verdict_rows:
         console.print('\nThe claim "in no experiment does Adam reach a smaller loss in a shorter time":')
-        _print_table(*short_verdicts(found))
-        for line in claims(found):
+        _print_table(*short_verdicts(verdict_rows))
+        for line in claims(verdict_rows):
             console.print(line)
     console.print(f"\nEverything is in {results.directory}; open {page}", soft_wrap=True)
     for done in failed:

@@ -1,0 +1,50 @@
+"""Arguments and options that commands share, and checks of them before any work."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from itofit._checks import InputError
+from itofit.model.storage import checked_target
+
+File = Annotated[Path, typer.Argument(help="Data: .csv, .tsv (also .gz), .parquet or .npz.", metavar="FILE")]
+Model = Annotated[Path, typer.Argument(help="A model that itofit saved.", metavar="MODEL")]
+Json = Annotated[bool, typer.Option("--json", help="Print for machines.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
+
+
+def check_writable(option: str, path: Path, *needed: Path) -> None:
+    """Raise if a file cannot be written, or would replace one that the command needs."""
+    target = checked_target(path)
+    if target.exists() and not target.is_file():
+        raise InputError(f"{option}: {path} is not a file that could be replaced")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, f"cannot write there: {os.strerror(errno.EACCES)}", str(path))
+    for other in needed:
+        if target == Path(os.path.realpath(other)):
+            raise InputError(f"{option}: {path} is needed for something else; give another name")
+
+
+def check_installed(package: str, extra: str, purpose: str) -> None:
+    """Raise if a package that a command needs is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise InputError(f'{purpose} needs {package}, which is not installed: pip install "itofit[{extra}]"')
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Let errors of the operating system name the file that is written, and not the temporary one beside it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or not str(error.filename or ".partial").endswith(".partial"):
+            raise
+        raise OSError(error.errno, f"{os.strerror(error.errno)}; nothing was written", str(path)) from error

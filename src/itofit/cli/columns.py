@@ -1,0 +1,75 @@
+"""Options that say which columns of a file hold what, and how the file is read with them."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import itofit
+from itofit._progress import Progress
+from itofit.cli.app import print_note
+from itofit.data.blocked import BlockedTransitions
+from itofit.data.transitions import Transitions
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a file hold what: a group of options of every command that reads data."""
+
+    time: Annotated[str | None, typer.Option(help="Column of times; one called time or t if left out.")] = None
+    state: Annotated[
+        str | None,
+        typer.Option(
+            help='Columns of the variables, comma-separated ("a,b" in quotes is one); all numbers if left out.'
+        ),
+    ] = None
+    track: Annotated[str | None, typer.Option(help="Column that tells tracks apart; one called track if left out.")] = (
+        None
+    )
+    velocity: Annotated[str | None, typer.Option(help="Columns of velocities, one for each of --state.")] = None
+    dt: Annotated[float | None, typer.Option("--dt", help="Time between rows, if there is no column of times.")] = None
+    unit: Annotated[str | None, typer.Option(help="Of time, if times are dates: ns, us, ms, s, min, h, D or W.")] = None
+    min_step: Annotated[float | None, typer.Option(help="Leave out moves that took less time.")] = None
+    max_step: Annotated[float | None, typer.Option(help="Leave out moves that took more time, over breaks, say.")] = (
+        None
+    )
+
+    def read(self, file: Path) -> Transitions | BlockedTransitions:
+        """The transitions in a file, with a note that names the variables if the user did not choose them."""
+        data = itofit.read_transitions(
+            file,
+            time=None if self.time is None else self.time.strip(),
+            state=_names(self.state),
+            track=_names(self.track),
+            velocity=_names(self.velocity),
+            dt=self.dt,
+            unit=self.unit,
+            min_h=self.min_step,
+            max_h=self.max_step,
+        )
+        chosen = self.state is not None or self.velocity is not None
+        if not chosen and len(data.input_names) > 1 and file.suffix != ".npz":
+            print_note(f"variables are {', '.join(data.input_names)}; choose others with --state")
+        if isinstance(data, BlockedTransitions):
+            _count(data)
+        return data
+
+
+def _names(text: str | None) -> list[str] | None:
+    """Names separated by commas, as in a line of a CSV file: a name with a comma is quoted."""
+    if text is None:
+        return None
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), []) if name.strip()]
+
+
+def _count(data: BlockedTransitions) -> None:
+    """Make the first pass, which counts the transitions and may take a while, with a display of its progress."""
+    n = 0
+    with Progress(None) as bar:
+        for block in data.blocks():
+            n += len(block)
+            bar.show("reading", f"{n:,} transitions")

@@ -1,0 +1,224 @@
+"""Commands for one's own data: `itofit fit`, `info`, `check`, `report` and `simulate`."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import typer
+
+import itofit
+from itofit._checks import InputError, message_of
+from itofit.cli.app import app, explained, print_aside, print_json, print_text
+from itofit.cli.arguments import File, Json, Model, Seed, check_installed, check_writable, writing
+from itofit.cli.columns import Columns
+from itofit.cli.held_out import hold_out
+from itofit.cli.option_groups import with_option_groups
+from itofit.cli.words import worded, worded_diagnosis
+from itofit.model.learned import LearnedSDE
+from itofit.model.storage import write_whole
+
+BAD_FINDING = 1
+"""Exit code of `itofit check` if a finding is bad."""
+STANDARD_OUTPUT = Path("-")
+"""The --output of `itofit simulate` that prints the table."""
+
+
+class Structure(StrEnum):
+    """Values of --structure."""
+
+    auto, full, diagonal = "auto", "full", "diagonal"
+
+
+class Link(StrEnum):
+    """Values of --link."""
+
+    auto, identity, square, log = "auto", "identity", "square", "log"
+
+
+class Scheme(StrEnum):
+    """Values of --scheme."""
+
+    euler, corrected = "euler", "corrected"
+
+
+@app.command()
+@explained
+@with_option_groups
+def fit(
+    file: File,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes, a .npz file.")],
+    columns: Columns,
+    structure: Annotated[Structure, typer.Option(help="Off-diagonal noise or not.")] = Structure.auto,
+    link: Annotated[Link, typer.Option(help="How the covariance is built.")] = Link.auto,
+    correct_step: Annotated[
+        bool, typer.Option("--correct-step", help="Undo what the length of the steps makes of drift and covariance.")
+    ] = False,
+    ensemble: Annotated[int | None, typer.Option(min=2, help="Learn so many times, for better error bars.")] = None,
+    held_out: Annotated[
+        float, typer.Option(help="Share of the data, whole tracks if there are many, that judges the result.")
+    ] = 0.1,
+    seed: Seed = 0,
+    report: Annotated[Path | None, typer.Option(help="Write a page that shows the result, a .html file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn drift and noise from a file of observations, judge them on held-out data, and save them."""
+    check_writable("--output", output, file)
+    if report is not None:
+        check_writable("--report", report, file, output)
+        check_installed("matplotlib", "plot", "--report")
+    if not 0 <= held_out < 1:
+        raise InputError(f"--held-out must be at least 0 and less than 1, got {held_out:g}")
+    started = perf_counter()
+    data = columns.read(file)
+    train, rest = hold_out(data, held_out, seed)
+    data_read = perf_counter()
+    try:
+        sde = itofit.fit(
+            train,
+            structure=structure.value,
+            link=link.value,
+            ensemble=ensemble,
+            correct_step=correct_step,
+            rng=seed,
+        )
+    except InputError as error:
+        raise InputError(worded(message_of(error), data)) from None
+    learned = perf_counter()
+    with writing(output):
+        sde.save(output)
+    judging = train if rest is None else rest
+    diagnosis = itofit.check(sde, judging)
+    loss = None if rest is None else sde.nll(rest)
+    checked = perf_counter()
+    if report is not None:
+        with writing(report):
+            itofit.report(sde, judging, report, title=file.stem, saved_as=output)
+    if as_json:
+        content = _facts(sde) | {"file": str(output), "check": diagnosis.as_dict(), "held_out_loss": loss}
+        seconds = {"reading": data_read - started, "learning": learned - data_read, "checking": checked - learned}
+        print_json(content | {"seconds": seconds})
+        return
+    print_text(sde.summary())
+    print_text(f"\n{worded_diagnosis(diagnosis)}\n")
+    if rest is not None:
+        print_text(f"loss on {len(rest):,} held-out transitions: {loss:.4f}")
+    print_text(f"saved as {output}; load it with itofit.load({str(output)!r})")
+    if report is not None:
+        print_text(f"report: {report}")
+
+
+@app.command()
+@explained
+def info(model: Model, as_json: Json = False) -> None:
+    """Say what a model holds and how it was learned."""
+    sde = itofit.load(model)
+    if as_json:
+        print_json(_facts(sde))
+    else:
+        print_text(sde.summary())
+
+
+@app.command()
+@explained
+@with_option_groups
+def check(model: Model, file: File, columns: Columns, as_json: Json = False) -> None:
+    """Examine a model on data: residuals, memory, step length, coverage. Exits with 1 if something is bad."""
+    sde = itofit.load(model)
+    diagnosis = itofit.check(sde, columns.read(file))
+    if as_json:
+        print_json(diagnosis.as_dict())
+    else:
+        print_text(str(worded_diagnosis(diagnosis)))
+    if diagnosis.worst == "bad":
+        raise typer.Exit(BAD_FINDING)
+
+
+@app.command()
+@explained
+@with_option_groups
+def report(
+    model: Model,
+    file: File,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes, a .html file.")],
+    columns: Columns,
+) -> None:
+    """Write a page that shows what was learned and how far to trust it on some data."""
+    check_writable("--output", output, model, file)
+    check_installed("matplotlib", "plot", "itofit report")
+    sde = itofit.load(model)
+    data = columns.read(file)
+    with writing(output):
+        itofit.report(sde, data, output, title=model.stem, saved_as=model)
+    print_aside(f"report: {output}")
+
+
+@app.command()
+@explained
+def simulate(
+    model: Model,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A .csv or .parquet file, or - to print the table as CSV.")
+    ],
+    start: Annotated[str, typer.Option(help="Values of the state where all paths start, comma-separated.")],
+    dt: Annotated[float, typer.Option("--dt", help="Time step.")],
+    steps: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 1000,
+    paths: Annotated[int, typer.Option(min=1, help="Number of paths.")] = 1,
+    scheme: Annotated[
+        Scheme | None,
+        typer.Option(help="Steps of Euler and Maruyama, or corrected for their length; the model's own if left out."),
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """Simulate paths of a learned equation into a table with the columns track, time and those of the state."""
+    if output != STANDARD_OUTPUT:
+        if output.suffix.lower() not in (".csv", ".parquet"):
+            raise InputError(f"--output must end in .csv or .parquet, or be -, got {output.name}")
+        check_writable("--output", output, model)
+    as_parquet = output.suffix.lower() == ".parquet"
+    if as_parquet:
+        check_installed("pyarrow", "data", "writing .parquet files")
+    sde = itofit.load(model)
+    x0 = np.repeat([_start_values(start, sde)], paths, axis=0)
+    chosen: Literal["euler", "corrected"] | None = None if scheme is None else scheme.value
+    frame = sde.simulate(x0, dt, steps, scheme=chosen, rng=seed, as_frame=True)
+    if output == STANDARD_OUTPUT:
+        frame.to_csv(sys.stdout, index=False)
+        return
+    with writing(output):
+        write_whole(output, frame.to_parquet(index=False) if as_parquet else frame.to_csv(index=False))
+    print_aside(f"{len(frame):,} rows in {output}")
+
+
+def _start_values(text: str, sde: LearnedSDE) -> list[float]:
+    """The values of --start, one for each variable of the state."""
+    names = sde.input_names
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if len(values) != len(names) or not np.isfinite(values).all():
+        expected = "a finite number" if len(names) == 1 else f"{len(names)} finite numbers separated by commas"
+        raise InputError(f"--start must be {expected}, for {', '.join(names)}, got {text!r}")
+    return values
+
+
+def _facts(sde: LearnedSDE) -> dict[str, Any]:
+    """What a model is and how it was learned, for machines."""
+    return {
+        "itofit": sde.version,
+        "kind": sde.kind,
+        "inputs": list(sde.input_names),
+        "outputs": list(sde.output_names),
+        "structure": sde.structure,
+        "link": sde.link,
+        "box": sde.box.tolist(),
+        "transitions": sde.data.n_transitions,
+        "h_mean": sde.data.h_mean,
+        "seed": sde.seed,
+        "members": len(sde.members),
+    }
