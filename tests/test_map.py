@@ -1,4 +1,4 @@
-"""The map of the house, docs/house.md: its picture is that of the code, and everything it names exists."""
+"""The map of the house, docs/house.md: its picture is that of the code, and everything that pages name exists."""
 
 import ast
 import re
@@ -9,8 +9,16 @@ import pytest
 from test_house import ROOT
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGE = (DOCS / "house.md").read_text(encoding="utf-8")
-NAMES = sorted(set(re.findall(r"`([\w/]+(?:/|\.py)(?:::[\w.]+)?)`", PAGE)))
+NAME = re.compile(r"`([\w/]+(?:/|\.py)(?:::[\w.]+)?)`")
+"""`learning/fit.py::fit`, `learning/fit.py` or, on the map, `learning/`."""
+
+
+def names_on(page):
+    names = set(NAME.findall(page.read_text(encoding="utf-8")))
+    return names if page.name == "house.md" else {name for name in names if not name.endswith("/")}
+
+
+NAMES = sorted({(page.name, name) for page in DOCS.glob("*.md") for name in names_on(page)})
 
 
 def test_the_picture_is_that_of_the_code(monkeypatch):
@@ -23,7 +31,7 @@ def test_the_picture_is_that_of_the_code(monkeypatch):
 
 def test_every_room_is_on_the_page():
     rooms = {f"{path.parent.name}/" for path in ROOT.glob("*/__init__.py")}
-    assert rooms <= set(NAMES)
+    assert rooms <= names_on(DOCS / "house.md")
 
 
 def defined(body, imported):
@@ -40,13 +48,13 @@ def defined(body, imported):
     return names
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_the_page_names_exists(name):
+@pytest.mark.parametrize(("page", "name"), NAMES)
+def test_what_a_page_names_exists(page, name):
     file, _, attribute = name.partition("::")
     path = next((folder / file for folder in (ROOT, DOCS.parent) if (folder / file).exists()), None)
-    assert path is not None, f"docs/house.md names {file}, which is neither in src/itofit nor in the repository"
+    assert path is not None, f"docs/{page} names {file}, which is neither in src/itofit nor in the repository"
     body = ast.parse(path.read_text(encoding="utf-8")).body if attribute else []
     for part in attribute.split(".") if attribute else []:
         names = defined(body, imported=path.name == "__init__.py")
-        assert part in names, f"docs/house.md names {name}, but there is no {part}; is it {sorted(names)}?"
+        assert part in names, f"docs/{page} names {name}, but there is no {part}; is it {sorted(names)}?"
         body = getattr(names[part], "body", [])
