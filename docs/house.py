@@ -18,17 +18,18 @@ from test_house import ORDER, ROOT, imported_rooms, public_rooms  # noqa: E402
 
 PICTURE = HERE / "figures" / "house.svg"
 
-WIDTH, MARGIN, GAP = 480, 10, 8
-BOX_WIDTH, PADDING = 296, 10
+MARGIN, GAP = 10, 8
+BOX_WIDTH, PADDING = 268, 10
 NAME_HEIGHT, LINE_HEIGHT = 20, 16
-LETTERS = 38
+LETTERS = 34
 """In a line of a box: what fits in a monospaced font of 12 pixels."""
-FIRST_LINE, BETWEEN_LINES = 24, 15
+FIRST_LINE, BETWEEN_LINES = 20, 13
 """Pixels from the boxes to the first vertical line, and from one to the next."""
 LEGEND = (
     "The line of a room runs down to the last room that imports from it.",
     "Every dot on it is an import, by the room at the height of the dot.",
 )
+AGAINST_THE_ORDER = "A diamond is an import against the order of the rooms."
 STYLE = """\
 text { font-family: "Helvetica Neue", Arial, "Liberation Sans", sans-serif; fill: #222; }
 .name { font-size: 14px; font-weight: bold; }
@@ -174,18 +175,21 @@ def picture() -> str:
     all_boxes = boxes()
     places = range(len(all_boxes))
     bottom = all_boxes[-1].top + all_boxes[-1].height
-    height = bottom + 16 + LINE_HEIGHT * len(LEGEND) + MARGIN
+    against = any(other > i for i in places for other in all_boxes[i].imports)
+    legend = [*LEGEND, *([AGAINST_THE_ORDER] if against else [])]
+    width = across(len(all_boxes) - 1) + 2 * MARGIN
+    height = bottom + 16 + LINE_HEIGHT * len(legend) + MARGIN
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         "<title>The rooms of itofit and which imports from which</title>",
         f"<style>\n{STYLE}\n</style>",
-        f'<rect width="{WIDTH}" height="{height}" rx="6" fill="#fff"/>',
+        f'<rect width="{width}" height="{height}" rx="6" fill="#fff"/>',
         *(part for i in places for part in drawn_line(i, all_boxes)),
         *(part for box in all_boxes for part in drawn_box(box)),
         *(part for i in places for part in drawn_dots(i, all_boxes)),
         *(
             f'<text class="legend" x="{MARGIN}" y="{bottom + 8 + LINE_HEIGHT * i}">{line}</text>'
-            for i, line in enumerate(LEGEND, 1)
+            for i, line in enumerate(legend, 1)
         ),
         "</svg>",
     ]
