@@ -15,7 +15,7 @@ from itofit.learning.automatic.search import SearchHistory
 from itofit.learning.fit import fit
 from itofit.learning.paper.arff import ARFF, History
 from itofit.looking.report import report
-from itofit.model.sde import LearnedSDE, load
+from itofit.model.learned import LearnedSDE, load
 from itofit.model.training import AutomaticSettings
 from itofit.waves.series import FourierSeries
 
@@ -58,12 +58,14 @@ _LATER = {
     "check": "looking.check",
 }
 """Names whose modules are imported when they are asked for, since with what they need that takes long."""
+_OTHER_NAMES = ("diagnostics", "files", "likelihood", "plot")
+"""Modules that users know by names that are not those of their rooms."""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     """Import what is asked for the first time."""
-    if name == "plot":
-        return import_module("itofit.plot")
+    if name in _OTHER_NAMES:
+        return import_module(f"itofit.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'itofit' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"itofit.{_LATER[name]}"), name)

@@ -33,7 +33,7 @@ from itofit.experiments.networks import (
 )
 from itofit.learning.paper.arff import stagnates
 from itofit.matrices.symmetric import Structure
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from itofit.experiments.expected import expected_loss_in_box, expected_loss_of
 from itofit.experiments.problems import EXPERIMENTS, Experiment
 from itofit.learning.paper.arff import ARFF
 from itofit.matrices.symmetric import Factor, Structure, square_root
-from itofit.model.simulation import euler_maruyama
+from itofit.model.simulation import Steps, gaussian_paths
 
 N_STEPS = 100
 """Steps of the simulated paths of experiments 1 to 5."""
@@ -181,18 +181,11 @@ def _simulated(
     underdamped: bool = False,
 ) -> Float:
     """Paths (n, n_steps + 1, s); beyond a box the functions are taken at its nearest point."""
-    paths, _ = euler_maruyama(
-        rng,
-        start,
-        dt,
-        n_steps,
-        drift=functions.drift,
-        diffusion=lambda x: square_root(functions.covariance(x), "cholesky"),
-        underdamped=underdamped,
-        box=box,
-        outside="nearest",
-        progress=Progress(False),
-    )
+
+    def rates(x: Float) -> tuple[Float, Float]:
+        return functions.drift(x), square_root(functions.covariance(x), "cholesky")
+
+    paths, _ = gaussian_paths(rng, start, dt, n_steps, Steps(rates, box, "nearest", underdamped), Progress(False))
     return paths
 
 

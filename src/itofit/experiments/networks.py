@@ -23,7 +23,6 @@ and the Fourier features as arguments, so that NumPy and JAX evaluate one and th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -34,25 +33,18 @@ import numpy.typing as npt
 
 from itofit._blocks import BLOCK_ROWS, map_chunks
 from itofit._checks import (
-    RNG,
-    ExtrapolationWarning,
     Float,
     InputError,
     columns,
-    count,
     float_array,
-    generator,
     one_of,
-    positive,
 )
-from itofit._progress import Progress
-from itofit.data.names import Kind
-from itofit.data.rows import column_range, scaled, slices
+from itofit.data.names import Kind, default_names
+from itofit.data.rows import column_range, scaled
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import Structure, entries
-from itofit.model.likelihood import gaussian_nll
-from itofit.model.sde import LearnedSDE
-from itofit.model.simulation import Outside, euler_maruyama
+from itofit.model.learned import LearnedSDE
+from itofit.model.sde import SDE
 from itofit.waves.series import FourierSeries
 from itofit.waves.trigonometry import cos_sin
 
@@ -299,7 +291,7 @@ def covariance_network(sde: LearnedSDE, scaling: Scaling, structure: Structure, 
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class NetworkSDE:
+class NetworkSDE(SDE):
     """dx = f(x) dt + σ(x) dW with two networks for f and σ. Arrays of float64 in and out; JAX is not needed.
 
     Parameters
@@ -338,25 +330,30 @@ class NetworkSDE:
         """Drift f at the points x of shape (n, m): an array of shape (n, d)."""
         return np.asarray(self.scaling.mean + self._at(self.drift_network, x) @ self.scaling.drift_unit.T)
 
-    def diffusion(self, x: npt.ArrayLike) -> Float:
-        """Diffusion σ at the points x of shape (n, m): lower triangular matrices of shape (n, d, d)."""
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The default names."""
+        return default_names(self.n_inputs, self.n_outputs, self.kind)[0]
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The default names."""
+        return default_names(self.n_inputs, self.n_outputs, self.kind)[1]
+
+    @property
+    def box(self) -> Float:
+        """Smallest and largest value of each input in the training data: shape (2, m)."""
+        return self.scaling.box
+
+    def _root(self, x: Float) -> Float:
+        """Diffusion σ: lower triangular matrices of shape (n, d, d)."""
         T = triangular(self._at(self.diffusion_network, x), self.structure, self.n_outputs)
         return np.asarray(self.scaling.unit @ T)
 
     def covariance(self, x: npt.ArrayLike) -> Float:
         """Covariance Σ = σσᵀ at the points x of shape (n, m): shape (n, d, d)."""
-        sigma = self.diffusion(x)
+        sigma = self._root(columns("x", x, n_columns=self.n_inputs))
         return np.asarray(sigma @ sigma.swapaxes(1, 2))
-
-    def nll(self, data: Transitions) -> float:
-        """Mean Euler-Maruyama negative log-likelihood of transitions: smaller is better."""
-        check_dimensions("data", data, self.n_inputs, self.n_outputs)
-        total = 0.0
-        for rows in slices(len(data)):
-            x = data.inputs[rows]
-            nll = gaussian_nll(data.increments[rows], data.h[rows], self.drift(x), self.covariance(x))
-            total += float(nll.sum())
-        return total / len(data)
 
     def _at(self, network: Network, x: npt.ArrayLike) -> Float:
         """Outputs of a network at x, on all cores and in blocks whose features stay in the cache."""
@@ -370,46 +367,6 @@ class NetworkSDE:
 
         map_chunks(fill, len(u))
         return out
-
-    def simulate(
-        self, x0: npt.ArrayLike, dt: float, n_steps: int, *, outside: Outside = "nearest", rng: RNG = None
-    ) -> Float:
-        """Sample paths by Euler-Maruyama steps, as `LearnedSDE.simulate` makes them.
-
-        Parameters
-        ----------
-        x0 : array of shape (n_paths, s)
-            s = d, or 2d for underdamped systems, positions before velocities.
-        dt, n_steps
-            Time step and number of steps.
-        outside : {"nearest", "extrapolate", "stop"}
-            What moves a path that has left the range of the data.
-        rng : int, Generator or None
-
-        Returns
-        -------
-        array of shape (n_paths, n_steps + 1, s)
-        """
-        if self.kind == "general":
-            raise InputError("inputs of kind 'general' do not follow from the state that moves: nothing to simulate")
-        one_of("outside", outside, get_args(Outside))
-        random, _ = generator(rng)
-        paths, share_outside = euler_maruyama(
-            random,
-            columns("x0", x0, n_columns=self.n_inputs),
-            positive("dt", dt),
-            count("n_steps", n_steps),
-            drift=self.drift,
-            diffusion=self.diffusion,
-            underdamped=self.kind == "underdamped",
-            box=self.scaling.box,
-            outside=outside,
-            progress=Progress(False),
-        )
-        if share_outside and outside != "stop":
-            share = f"{share_outside:.2%} of the steps were outside the range of the data"
-            warnings.warn(share, ExtrapolationWarning, stacklevel=2)
-        return paths
 
     # Files
 

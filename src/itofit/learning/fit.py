@@ -32,7 +32,7 @@ from itofit.matrices.symmetric import (
     reference_factor,
     to_matrices,
 )
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 from itofit.model.training import DataSummary
 
 LEAST_TRANSITIONS = 20

@@ -23,7 +23,7 @@ from itofit.looking.check.memory import markov, whiteness
 from itofit.looking.check.model import discretisation, extrapolation, gain, positive_definiteness, units
 from itofit.looking.check.residuals import distribution, over_inputs
 from itofit.looking.check.sample import take_sample
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 __all__ = ["Diagnosis", "Finding", "Verdict", "check"]
 

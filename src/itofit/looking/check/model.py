@@ -9,8 +9,8 @@ from itofit._checks import Float, Int
 from itofit.data.transitions import Transitions
 from itofit.looking.check.findings import Finding, Verdict, fixed, graded, multiple, not_available, percent, worst_of
 from itofit.looking.check.sample import Sample
+from itofit.model.learned import LearnedSDE
 from itofit.model.likelihood import gaussian_nll
-from itofit.model.sde import LearnedSDE
 from itofit.model.training import AutomaticSettings
 
 FEW_ROWS = 20_000

@@ -11,7 +11,8 @@ from itofit.data.blocked import BlockedTransitions
 from itofit.data.names import are_named
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
-from itofit.model.sde import BATCH_ROWS, LearnedSDE
+from itofit.model.learned import LearnedSDE
+from itofit.model.sde import BATCH_ROWS
 
 MOST_ROWS = 200_000
 STRETCH = 100

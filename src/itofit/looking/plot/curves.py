@@ -11,7 +11,7 @@ from scipy.special import ndtri as normal_quantile
 from itofit._checks import Float, one_of
 from itofit.looking.plot.canvas import DATA, INTERVAL, LEARNED, What, axes_or_new, drift_label, lines, noise_label
 from itofit.looking.plot.views import Data, Variable, View, checked, two_variables, variable, view_of
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

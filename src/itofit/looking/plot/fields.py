@@ -19,7 +19,7 @@ from itofit.looking.plot.canvas import (
     number_text,
 )
 from itofit.looking.plot.views import Data, Plane, checked, plane_of
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,7 +23,7 @@ from itofit.looking.plot.fields import field
 from itofit.looking.plot.maps import heatmap
 from itofit.looking.plot.potentials import potential
 from itofit.looking.plot.views import Data, Variable, View, checked, rest_point, slice_title, variable, view_of
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

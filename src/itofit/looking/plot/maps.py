@@ -10,7 +10,7 @@ import numpy.typing as npt
 from itofit._checks import Float, InputError, one_of
 from itofit.looking.plot.canvas import axes_or_new, drift_label, few_ticks, lines, noise_label, number_text
 from itofit.looking.plot.views import Data, Plane, Variable, checked, plane_of, two_variables, variable
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

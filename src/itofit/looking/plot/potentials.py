@@ -12,7 +12,7 @@ from itofit.data.transitions import Transitions
 from itofit.looking.plot.canvas import LEARNED, SECOND, axes_or_new, lines
 from itofit.looking.plot.curves import Curve, draw_data, y_range
 from itofit.looking.plot.views import Data, View, checked, view_of
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

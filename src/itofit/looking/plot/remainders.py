@@ -14,7 +14,7 @@ from itofit.looking.check import Diagnosis
 from itofit.looking.plot.canvas import LOOKS, figure_or_new, grid_of_axes, lines, panels_size, shown
 from itofit.looking.plot.curves import Z
 from itofit.looking.plot.views import checked
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

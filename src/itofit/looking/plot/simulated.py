@@ -13,7 +13,7 @@ from itofit.looking.check.sample import take_sample
 from itofit.looking.plot.canvas import DATA, LEARNED, axes_or_new, lines, shown
 from itofit.looking.plot.views import Data, Variable, checked, variable
 from itofit.matrices.symmetric import factors
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from itofit.learning.automatic.search import SearchHistory
 from itofit.learning.paper.arff import History
 from itofit.looking.plot.canvas import LOOKS, axes_or_new
 from itofit.looking.plot.views import checked
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,7 +16,7 @@ from itofit.data.names import check_variables, meant, plural
 from itofit.data.transitions import Transitions
 from itofit.looking.check.sample import take_sample
 from itofit.looking.plot.canvas import number_text, shown
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 Data = Transitions | BlockedTransitions
 Variable = int | str

@@ -23,7 +23,7 @@ from itofit.looking.plot.grids import MOST
 from itofit.looking.report import page
 from itofit.looking.report.numbers import tables, tables_note
 from itofit.looking.report.pictures import about_distributions, about_model, about_residuals, about_training
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 from itofit.model.storage import checked_target, write_whole
 
 NO_SIMULATION = (

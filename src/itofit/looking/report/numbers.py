@@ -11,7 +11,7 @@ from itofit._checks import Float
 from itofit.data.transitions import Transitions
 from itofit.looking.plot.canvas import number_text
 from itofit.looking.plot.curves import Z
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 LOW, HIGH = 0.1, 0.9

@@ -18,7 +18,7 @@ from itofit.looking.plot.canvas import few_ticks, lines, plain
 from itofit.looking.plot.grids import MOST, panels_of
 from itofit.looking.plot.simulated import compare_all, draw_compared
 from itofit.looking.plot.views import rest_point, slice_title
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
