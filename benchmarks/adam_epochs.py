@@ -20,7 +20,8 @@ from common import write_results
 from itofit.experiments import EXPERIMENTS
 from itofit.experiments.adam import Adam, start_networks
 from itofit.experiments.compiled import compile_programs, loss_function, training_step
-from itofit.experiments.networks import Scaling, outputs, row_losses
+from itofit.experiments.network_units import NetworkUnits
+from itofit.experiments.networks import outputs, row_losses
 
 
 def plain_step(networks, m, structure):
@@ -64,19 +65,19 @@ def ways(batch_size, uncompiled_steps):
     experiment = EXPERIMENTS["3a"]
     train, validation = experiment.sample(rng=0).split(0.1, rng=0)
     settings = Adam(batch_size=batch_size, n_features=experiment.settings.n_features)
-    scaling = Scaling.of(train, experiment.structure)
+    units = NetworkUnits.of(train, experiment.structure)
     rng = np.random.default_rng(0)
-    networks = start_networks(rng, train, scaling, settings, experiment.structure, None)
+    networks = start_networks(rng, train, units, settings, experiment.structure, None)
     programs = compile_programs(
         jax,
         optax,
         networks,
-        scaling,
+        units,
         experiment.structure,
-        settings.batch_size,
-        settings.learning_rate,
-        train,
-        validation,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        train=train,
+        validation=validation,
     )
     carry = (programs.parameters + 0, programs.state)
 
@@ -106,9 +107,9 @@ def main():
     for batch_size in (8, 32):
         with jax.enable_x64():
             seconds = {}
-            found = ways(batch_size, arguments.uncompiled_steps)
+            timed = ways(batch_size, arguments.uncompiled_steps)
             for turn in range(arguments.turns + 1):  # the first turn compiles
-                for name, (run, n_steps) in found.items():
+                for name, (run, n_steps) in timed.items():
                     began = time.perf_counter()
                     run()
                     if turn:

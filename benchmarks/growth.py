@@ -24,7 +24,8 @@ from itofit._blocks import one_blas_thread
 from itofit._progress import Progress
 from itofit.data.rows import ArrayRows, column_range
 from itofit.learning.paper.arff import train
-from itofit.learning.paper.regression import Sample, Scaling
+from itofit.learning.paper.regression import Sample
+from itofit.waves.scaling import Scaling
 
 K = 128
 ITERATIONS = 60

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from common import RESULTS, write_results
 
-from itofit.experiments.page import machine
+from itofit.experiments.reproduction_page import machine
+from itofit.experiments.result_tables import results_table, rows_of, verdict_table, verdicts
 from itofit.experiments.results import Results
-from itofit.experiments.tables import results_table, rows_of, verdict_table, verdicts
 
 
 def dictionaries(heads, cells):

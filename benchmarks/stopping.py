@@ -24,8 +24,9 @@ from common import write_results
 from itofit._progress import Progress
 from itofit.data.rows import ArrayRows
 from itofit.experiments import EXPERIMENTS
-from itofit.learning.paper.arff import Pairing
-from itofit.learning.paper.regression import Sample, Scaling, fit_series
+from itofit.learning.paper.regression import Sample, fit_series
+from itofit.waves.parameters import Pairing
+from itofit.waves.scaling import Scaling
 
 MINIMUM, ITERATIONS, MARGIN = 20, 80, 0.03
 

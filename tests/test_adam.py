@@ -9,7 +9,9 @@ import itofit
 from itofit import InputError, Transitions
 from itofit.experiments.adam import Adam, start_networks, train_adam
 from itofit.experiments.compiled import cosine_and_sine, fold, loss_function, training_step
-from itofit.experiments.networks import NetworkSDE, Scaling, inverse_softplus, outputs, triangular
+from itofit.experiments.network_sde import NetworkSDE
+from itofit.experiments.network_units import NetworkUnits
+from itofit.experiments.networks import inverse_softplus, outputs, triangular
 from itofit.learning.paper.arff import stagnates
 from itofit.model.likelihood import gaussian_nll
 
@@ -32,22 +34,22 @@ def pair(**options):
 
 
 def setup(data, structure, **changes):
-    """Scaling, networks that are far from their start, and the loss as a function of one vector."""
+    """Units, networks that are far from their start, and the loss as a function of one vector."""
     settings = Adam(batch_size=8, **{"n_features": 4, **changes})
-    scaling = Scaling.of(data, structure)
+    units = NetworkUnits.of(data, structure)
     rng = np.random.default_rng(3)
-    networks = start_networks(rng, data, scaling, settings, structure, None)
+    networks = start_networks(rng, data, units, settings, structure, None)
     for network in networks.values():
         network.update({name: a + 0.3 * rng.standard_normal(a.shape) for name, a in network.items()})
     loss_sum, parameters, unravel = loss_function(jax, networks, data.n_inputs, structure)
-    return scaling, networks, loss_sum, parameters, unravel
+    return units, networks, loss_sum, parameters, unravel
 
 
-def network_sde(networks, scaling, structure):
+def network_sde(networks, units, structure):
     return NetworkSDE(
         drift_network=networks["drift"],
         diffusion_network=networks["diffusion"],
-        scaling=scaling,
+        units=units,
         structure=structure,
         kind="diffusion",
     )
@@ -89,11 +91,11 @@ def test_cosine_and_sine():
 def test_loss_is_the_likelihood(structure, changes):
     data = sample(d=2)
     with jax.enable_x64():
-        scaling, networks, loss_sum, parameters, _ = setup(data, structure, **changes)
-        found = float(loss_sum(parameters, scaling.rows(data))) / len(data) + scaling.constant(data)
-    sde = network_sde(networks, scaling, structure)
+        units, networks, loss_sum, parameters, _ = setup(data, structure, **changes)
+        loss = float(loss_sum(parameters, units.rows(data))) / len(data) + units.constant(data)
+    sde = network_sde(networks, units, structure)
     by_hand = gaussian_nll(data.increments, data.h, sde.drift(data.inputs), sde.covariance(data.inputs)).mean()
-    assert found == pytest.approx(by_hand, abs=1e-12)
+    assert loss == pytest.approx(by_hand, abs=1e-12)
     assert sde.nll(data) == pytest.approx(by_hand, abs=1e-12)
 
 
@@ -129,8 +131,8 @@ def test_triangular_factor():
 def test_gradient(structure, changes):
     data = sample(d=2, n=40)
     with jax.enable_x64():
-        scaling, _, loss_sum, parameters, _ = setup(data, structure, **changes)
-        rows = scaling.rows(data)
+        units, _, loss_sum, parameters, _ = setup(data, structure, **changes)
+        rows = units.rows(data)
         gradient = np.array(jax.jit(jax.grad(loss_sum))(parameters, rows))
         loss = jax.jit(loss_sum)
         along = np.random.default_rng(0).standard_normal((5, len(gradient)))
@@ -142,8 +144,8 @@ def test_gradient(structure, changes):
 def test_steps_are_those_of_adam():
     data = sample(n=40)
     with jax.enable_x64():
-        scaling, _, loss_sum, parameters, _ = setup(data, "diagonal")
-        rows = scaling.rows(data)
+        units, _, loss_sum, parameters, _ = setup(data, "diagonal")
+        rows = units.rows(data)
         step, state = training_step(jax, optax, loss_sum, parameters, 0.01)
         slope, theta, first, second = jax.jit(jax.grad(loss_sum)), np.array(parameters), 0.0, 0.0
         carry, step = (parameters, state), jax.jit(step)
@@ -185,10 +187,10 @@ def test_losses_are_those_of_the_network(structure, changes):
 @pytest.mark.parametrize("changes", [{}, {"architecture": "relu", "hidden": (8,)}])
 def test_start_has_the_scale_of_the_data(changes):
     data = sample(d=2)
-    scaling, settings = Scaling.of(data, "full"), Adam(batch_size=8, **{"n_features": 2, **changes})
-    networks = start_networks(np.random.default_rng(0), data, scaling, settings, "full", None)
-    noise = (data.increments - data.h[:, None] * scaling.mean) / np.sqrt(data.h)[:, None]
-    covariance = network_sde(networks, scaling, "full").covariance(data.inputs)
+    units, settings = NetworkUnits.of(data, "full"), Adam(batch_size=8, **{"n_features": 2, **changes})
+    networks = start_networks(np.random.default_rng(0), data, units, settings, "full", None)
+    noise = (data.increments - data.h[:, None] * units.mean) / np.sqrt(data.h)[:, None]
+    covariance = network_sde(networks, units, "full").covariance(data.inputs)
     np.testing.assert_allclose(covariance.mean(axis=0), noise.T @ noise / len(data), rtol=0.1)
 
 
@@ -224,6 +226,11 @@ def test_full_covariance_is_positive_definite(full):
     sigma = network.diffusion(far)
     np.testing.assert_allclose(np.triu(sigma, 1), 0)
     np.testing.assert_allclose(sigma @ sigma.swapaxes(1, 2), network.covariance(far))
+    root = network.diffusion(far, "symmetric")
+    np.testing.assert_allclose(root, root.swapaxes(1, 2), atol=1e-12)
+    np.testing.assert_allclose(root @ root, network.covariance(far), atol=1e-12)
+    with pytest.raises(InputError, match="factor must be one of"):
+        network.diffusion(far, "lower")
 
 
 def test_same_seed_same_result(full):
@@ -328,9 +335,9 @@ def learned():
 def test_hybrid_starts_from_the_learned_equation(learned, hidden):
     train, validation, sde = learned
     settings = Adam(batch_size=32, epochs=1, hidden=hidden)
-    rng, scaling = np.random.default_rng(0), Scaling.of(train, "full")
-    networks = start_networks(rng, train, scaling, settings, "full", sde)
-    start = network_sde(networks, scaling, "full")
+    rng, units = np.random.default_rng(0), NetworkUnits.of(train, "full")
+    networks = start_networks(rng, train, units, settings, "full", sde)
+    start = network_sde(networks, units, "full")
     x = validation.inputs
     np.testing.assert_allclose(start.drift(x), sde.drift(x), rtol=0, atol=1e-10)
     np.testing.assert_allclose(start.covariance(x), sde.covariance(x), rtol=0, atol=0.01 * sde.covariance(x).max())

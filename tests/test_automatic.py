@@ -10,8 +10,9 @@ import pytest
 import itofit
 from itofit import ARFF, InputError, ModelFileError, Transitions, fit
 from itofit.learning.automatic.search import SearchHistory
-from itofit.learning.paper.arff import History, Settings
+from itofit.learning.paper.arff import History
 from itofit.model.training import AutomaticSettings, Candidate, DataSummary, candidates_text, pack, unpack
+from itofit.waves.parameters import Settings
 
 
 def system(n=800, seed=0, m=2, correlation=0.0, varying=0.0, h=None, rotation=2.0):

@@ -11,8 +11,8 @@ from scipy import stats
 
 import itofit
 from itofit import ARFF, FourierSeries, InputError, Transitions
-from itofit.looking.check import Diagnosis, check
-from itofit.looking.check import sample as sampling
+from itofit._checks import Either, Option
+from itofit.looking.check import Diagnosis, check, examined
 
 FEW = ARFF(n_features=4, ridge=1e-2, delta=0.5, min_iterations=2, max_iterations=3)
 TESTED = ("residuals", "place", "whiteness", "markov")
@@ -66,6 +66,11 @@ def two():
     return model(drift, covariance, ((-4, -4), (4, 4)))
 
 
+def limited_model():
+    """A covariance that is negative at a few places, and long steps: two findings speak of arguments."""
+    return model(series([[1.2]], [1.5j], 0.0), series([[4.0]], [1.0], 0.8), ((-2.5,), (2.5,)), least=0.1)
+
+
 def paths(sde, n_paths, n_steps, rng, h=H, noise=None):
     """Euler-Maruyama paths of shape (n_paths, n_steps + 1, d): for these the model is exactly right."""
     x = np.empty((n_steps + 1, n_paths, sde.n_outputs))
@@ -74,6 +79,11 @@ def paths(sde, n_paths, n_steps, rng, h=H, noise=None):
         xi = rng.normal(size=x[0].shape) if noise is None else noise(rng, x[i])
         x[i + 1] = x[i] + h * sde.drift(x[i]) + np.sqrt(h) * np.einsum("nij,nj->ni", sde.diffusion(x[i]), xi)
     return x.swapaxes(0, 1)
+
+
+def with_offset(sde, *offset):
+    """The same model with another constant term of its drift."""
+    return replace(sde, drift_series=replace(sde.drift_series, offset=np.array(offset)))
 
 
 def tracks(sde, n_paths=50, n_steps=100, seed=0, h=H, noise=None):
@@ -165,8 +175,7 @@ def test_wrong_drift(seed):
 
 def test_drift_with_an_offset():
     sde = one()
-    off = replace(sde, drift_series=replace(sde.drift_series, offset=np.array([1.0])))
-    accused(check(off, tracks(sde)), "residuals", "x moves by -0.2", "bad")
+    accused(check(with_offset(sde, 1.0), tracks(sde)), "residuals", "x moves by -0.2", "bad")
 
 
 @pytest.mark.parametrize(("noise", "words"), [(1 / 1.2, "larger than the model"), (1.2, "smaller than the model")])
@@ -283,7 +292,7 @@ def test_data_outside_the_range_of_the_model():
 
 
 def test_covariance_that_needs_its_limits():
-    sde = model(series([[1.2]], [1.5j], 0.0), series([[4.0]], [1.0], 0.8), ((-2.5,), (2.5,)), least=0.1)
+    sde = limited_model()
     data = tracks(sde, 20, 50)
     diagnosis = check(sde, data)
     accused(diagnosis, "positive_definiteness", "kept within its limits", "bad")
@@ -339,7 +348,7 @@ def named(data, *names):
 
 def test_variables_have_their_names():
     sde, data = two(), tracks(two(), 20, 50)
-    wrong = replace(sde, drift_series=replace(sde.drift_series, offset=np.array([1.0, -2.0])))
+    wrong = with_offset(sde, 1.0, -2.0)
     called = replace(wrong, input_names=("speed", "angle"), output_names=("speed", "angle"))
     for model_, rows in (
         (called, data),
@@ -502,7 +511,7 @@ def test_nothing_follows_over_a_gap():
     x[100:103] = np.nan
     x[200] = np.nan
     data = Transitions.from_trajectories(x, dt=H)
-    sample = sampling.take_sample(one(), data, np.random.default_rng(0))
+    sample = examined.examine(one(), data, np.random.default_rng(0))
     assert np.bincount(sample.run).tolist() == [99, 96, 199]
 
 
@@ -514,7 +523,7 @@ def test_data_in_blocks():
 
 
 def test_many_rows_are_judged_by_stretches(monkeypatch):
-    monkeypatch.setattr(sampling, "MOST_ROWS", 2000)
+    monkeypatch.setattr(examined, "MOST_ROWS", 2000)
     sde = one()
     data = tracks(sde, 100, 100)
     blocked = Transitions.from_blocks([data[:7000], data[7000:]])
@@ -524,7 +533,7 @@ def test_many_rows_are_judged_by_stretches(monkeypatch):
         assert diagnosis.n_transitions == 10_000
         assert str(diagnosis).startswith("2000 of 10000 transitions")
         assert diagnosis.worst != "bad"
-    sample = sampling.take_sample(sde, data, np.random.default_rng(0))
+    sample = examined.examine(sde, data, np.random.default_rng(0))
     rows = np.searchsorted(
         np.arange(10_000), [np.flatnonzero((data.inputs == x).all(axis=1))[0] for x in sample.data.inputs]
     )
@@ -580,6 +589,47 @@ def test_nothing_in_the_table_is_cut():
         shown = " ".join(line[22:66].strip() for line in table)
         for finding in found.findings:
             assert finding.numbers in shown
+
+
+def as_option(part):
+    """How a command line says the parts of a message."""
+    if isinstance(part, Either):
+        return part.command
+    return f"--{part.name}" if isinstance(part, Option) else None
+
+
+def test_every_surface_words_findings_in_its_own_way():
+    sde = limited_model()
+    diagnosis = check(sde, tracks(sde, 20, 50))
+    assert diagnosis.text() == str(diagnosis)
+    python, command = (" ".join(text.split()) for text in (str(diagnosis), diagnosis.text(as_option)))
+    assert "Learn it with correct_step=True, or take drift and noise as those of steps" in python
+    assert "simulate with dt = h." in python
+    assert "is a guess (sde.floored says where): learn with fit(..., link='square') or" in python
+    assert "Learn it with --correct_step, or take drift and noise as those of steps" in command
+    assert "simulate with --dt of that length." in command
+    assert "is a guess: learn with --link or" in command
+    assert diagnosis.text(lambda part: None) == str(diagnosis)
+
+
+def test_lines_are_wrapped_after_they_are_worded():
+    sde = limited_model()
+    wide = check(sde, tracks(sde, 20, 50)).text(lambda part: "such a long phrase that it needs a line of its own")
+    assert max(map(len, wide.splitlines())) <= 80
+    x = np.linspace(-1, 1, 50)
+    alone = check(one(), Transitions.from_pairs(x, x + 0.1, H))
+    assert "Transitions.from_trajectories" in str(alone)
+    assert "trajectories" not in alone.text(as_option)
+    assert "known to follow each" in alone.text(as_option)
+
+
+def test_no_finding_speaks_of_numbers_of_variables():
+    """Variables without names of their own are called x1, x2; neither 'input 0' nor 'output 0' nor f0 nor H00."""
+    sde = with_offset(two(), 1.0, -2.0)
+    for diagnosis in (check(sde, tracks(two(), 20, 50)), check(one(drift=0.0), tracks(one(), 20, 50))):
+        text = "\n".join(f"{finding.text} {finding.advice}" for finding in diagnosis.findings)
+        assert not re.search(r"\b(?:in|out)puts? (?:column )?\d|\b[fHΣ]\d", text)
+        assert re.search(r"\bof x\d?\b", text)
 
 
 def test_dictionary_is_json(diagnosis):

@@ -179,8 +179,8 @@ def test_records_are_those_of_the_plain_rule(min_gap):
         rows += [
             (trajectory, t1 - t0, *n0[[0, 2]] / N, *(n1 - n0)[[0, 2]] / N) for (t0, n0), (t1, n1) in pairwise(kept)
         ]
-    found = np.column_stack([data.groups, data.h, data.inputs, data.increments])
-    np.testing.assert_array_equal(found, rows)
+    transitions = np.column_stack([data.groups, data.h, data.inputs, data.increments])
+    np.testing.assert_array_equal(transitions, rows)
 
 
 def test_event_data_follow_the_trajectories():

@@ -15,6 +15,7 @@ from itofit.looking.plot.potentials import potentials
 from itofit.looking.plot.remainders import binned
 from itofit.looking.plot.simulated import compare, pieces
 from itofit.looking.plot.views import view_of
+from itofit.looking.provenance import training_curves
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -411,7 +412,7 @@ def test_history_is_drawn_for_both_trainings(one):
     ax = new_axes()
     assert plot.history(sde, ax) is ax
     assert [each.split(" ")[0] for each in legend(ax)] == ["drift", "covariance"]
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), sde.drift_history.log_evidence)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), training_curves(sde).drift.score)
     assert "log-evidence" in ax.get_ylabel()
 
 
@@ -519,7 +520,7 @@ def test_without_matplotlib_it_says_what_to_install(one, monkeypatch):
 def test_nothing_is_imported_before_it_is_needed():
     import subprocess
 
-    code = "import sys, itofit.plot, itofit.report; assert 'matplotlib' not in sys.modules"
+    code = "import sys, itofit.plot, itofit.looking.report; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     code = """
 import sys, itofit

@@ -72,6 +72,7 @@ def test_the_page_says_what_was_learned_and_how_far_to_trust_it(one, page):
     for finding in diagnosis.findings:
         assert finding.title in text
     assert "itofit.load(" in text
+    assert f"{sde.link.capitalize()} link: " in text  # and what that means
     assert "seed 0" in text
     median = float(np.median(data.inputs))
     f, std = sde.drift([median], return_std=True)

@@ -17,12 +17,12 @@ from itofit.cli import app
 from itofit.experiments import epidemic, runner
 from itofit.experiments.catalogue import CASES, Case
 from itofit.experiments.expected import expected_loss_in_box, expected_loss_of
-from itofit.experiments.methods import LABELS, METHODS, Problem
-from itofit.experiments.page import write_page
+from itofit.experiments.methods import LABELS, METHODS, Task
 from itofit.experiments.reproduce import write_report
+from itofit.experiments.reproduction_page import write_page
+from itofit.experiments.result_tables import Spread, conclusion, rows_of, verdicts
 from itofit.experiments.results import TRUTH, Results, Run
 from itofit.experiments.runner import Job, methods_of, missing, perform, run_all, seeds
-from itofit.experiments.tables import Spread, conclusion, rows_of, verdicts
 from itofit.matrices.symmetric import square_root
 
 FEATURES = ["algorithm-2", "default"]
@@ -36,10 +36,10 @@ def quiet(message):
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """Two runs of the quick version of experiments 1 and 2, without gradients."""
-    found = Results.open(tmp_path_factory.mktemp("reproduction") / "results", quick=True, seed=0)
-    done = list(run_all(found, missing(found, ["1", "2"], FEATURES, 2, 0), 1, quiet))
+    directory = Results.open(tmp_path_factory.mktemp("reproduction") / "results", quick=True, seed=0)
+    done = list(run_all(directory, missing(directory, ["1", "2"], FEATURES, 2, 0), 1, quiet))
     assert [d.error for d in done] == [""] * 8
-    return found
+    return directory
 
 
 # The catalogue
@@ -101,7 +101,7 @@ def test_every_case_samples_and_knows_its_truth(name):
     x = data.inputs[:5]
     assert case.truth.drift(x).shape == (5, case.n_outputs)
     sigma = case.truth.covariance(x)
-    factor = case.diffusion(sigma) / case.diffusion_unit
+    factor = case.shown_diffusion(sigma) / case.diffusion_unit
     np.testing.assert_allclose(factor @ factor.swapaxes(1, 2), sigma, rtol=1e-9, atol=1e-15)
 
 
@@ -146,14 +146,14 @@ def test_a_job_makes_only_what_is_missing_and_the_same_again(results, tmp_path):
     (job,) = missing(copy, ["1"], FEATURES, 2, 0)
     assert job.methods == ("default",)
     assert [done.method for done in perform(job, copy, quiet)] == ["default"]
-    again, before = (found.load("1", "default", 1) for found in (copy, results))
+    again, before = (directory.load("1", "default", 1) for directory in (copy, results))
     assert again.loss == before.loss
     np.testing.assert_array_equal(again.drift, before.drift)
 
 
 def test_runs_and_experiments_have_seeds_of_their_own():
-    found = {seeds(Job(name, run, (), seed)) for name in CASES for run in range(3) for seed in range(2)}
-    assert len(found) == len(CASES) * 3 * 2
+    different = {seeds(Job(name, run, (), seed)) for name in CASES for run in range(3) for seed in range(2)}
+    assert len(different) == len(CASES) * 3 * 2
 
 
 def test_losses_of_runs_are_those_of_their_data(results):
@@ -165,40 +165,40 @@ def test_losses_of_runs_are_those_of_their_data(results):
 
 
 def test_a_method_that_fails_leaves_no_file_and_others_run(tmp_path, monkeypatch):
-    def fail(problem, report):
+    def fail(task, show_progress):
         raise RuntimeError("on purpose")
 
     monkeypatch.setitem(METHODS, "algorithm-2", replace(METHODS["algorithm-2"], learn=fail))
-    found = Results.open(tmp_path / "r", True, 0)
-    first, second = run_all(found, missing(found, ["1"], FEATURES, 1, 0), 1, quiet)
+    new = Results.open(tmp_path / "r", True, 0)
+    first, second = run_all(new, missing(new, ["1"], FEATURES, 1, 0), 1, quiet)
     assert "on purpose" in first.error
     assert not second.error
-    assert not found.has("1", "algorithm-2", 0)
-    assert found.has("1", "default", 0)
+    assert not new.has("1", "algorithm-2", 0)
+    assert new.has("1", "default", 0)
 
 
 def test_two_processes_make_what_one_makes(results, tmp_path):
-    found = Results.open(tmp_path / "r", True, 0)
+    new = Results.open(tmp_path / "r", True, 0)
     heard = []
-    done = list(run_all(found, missing(found, ["1", "2"], ["default"], 1, 0), 2, heard.append))
+    done = list(run_all(new, missing(new, ["1", "2"], ["default"], 1, 0), 2, heard.append))
     assert sorted(d.job.experiment for d in done) == ["1", "2"]
     assert not any(d.error for d in done)
     assert {label for label, *_ in heard} == {"experiment 1, run 0", "experiment 2, run 0"}
     for name in ("1", "2"):
-        assert found.load(name, "default", 0).loss == pytest.approx(results.load(name, "default", 0).loss, rel=1e-9)
+        assert new.load(name, "default", 0).loss == pytest.approx(results.load(name, "default", 0).loss, rel=1e-9)
 
 
 def test_a_worker_that_dies_before_any_method_is_reported(tmp_path):
-    found = Results.open(tmp_path / "r", True, 0)
+    new = Results.open(tmp_path / "r", True, 0)
     jobs = [Job("no such experiment", 0, ("default",), 0), Job("1", 0, ("default",), 0)]
-    done = {d.job.experiment: d for d in run_all(found, jobs, 2, quiet)}
+    done = {d.job.experiment: d for d in run_all(new, jobs, 2, quiet)}
     assert "no such experiment" in done["no such experiment"].error
     assert not done["1"].error
 
 
 def test_long_jobs_come_first(tmp_path):
-    found = Results.open(tmp_path / "r", True, 0)
-    assert missing(found, list(CASES), None, 1, 0)[0].experiment == "7"
+    new = Results.open(tmp_path / "r", True, 0)
+    assert missing(new, list(CASES), None, 1, 0)[0].experiment == "7"
 
 
 def test_methods_run_where_they_belong():
@@ -208,10 +208,10 @@ def test_methods_run_where_they_belong():
 
 
 def test_ablations_are_what_they_say(monkeypatch):
-    asked = []
+    calls = []
 
     def fit(data, **options):
-        asked.append(options)
+        calls.append(options)
         return real(data, **options)
 
     real = itofit.fit
@@ -219,8 +219,8 @@ def test_ablations_are_what_they_say(monkeypatch):
     case = CASES["1"]
     train, held_out = case.sample(np.random.default_rng(0), True).split(0.1, rng=0)
     for name in ("algorithm-2", "no-resampling", "drift-step", "default"):
-        METHODS[name].learn(Problem(case, train, held_out, 0, True), lambda done, of: None)
-    paper, plain, step, default = asked
+        METHODS[name].learn(Task(case, train, held_out, 0, True), lambda done, of: None)
+    paper, plain, step, default = calls
     assert paper["drift"] == case.drift_settings
     assert not paper["refine"]
     assert (plain["drift"].resample, plain["covariance"].resample) == (False, False)
@@ -373,12 +373,12 @@ class Links(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.found, self.images, self.tags = [], 0, []
+        self.urls, self.images, self.tags = [], 0, []
 
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
         self.images += tag == "img" and dict(attributes)["alt"] != ""
-        self.found += [value for name, value in attributes if name in ("src", "href", "srcset", "data", "action")]
+        self.urls += [value for name, value in attributes if name in ("src", "href", "srcset", "data", "action")]
 
 
 def test_page_stands_alone(page):
@@ -387,7 +387,7 @@ def test_page_stands_alone(page):
     links.feed(text)
     assert links.images == 6
     assert "script" not in links.tags
-    assert all(link.startswith(("data:", "#")) for link in links.found)
+    assert all(link.startswith(("data:", "#")) for link in links.urls)
     assert "url(" not in text
     assert "quick version" in text
 
@@ -471,7 +471,7 @@ def test_an_interrupted_command_says_how_to_go_on(tmp_path, monkeypatch):
 
 
 def test_a_failed_training_fails_the_command(tmp_path, monkeypatch):
-    def fail(problem, report):
+    def fail(task, show_progress):
         raise RuntimeError("on purpose")
 
     monkeypatch.setitem(METHODS, "algorithm-2", replace(METHODS["algorithm-2"], learn=fail))

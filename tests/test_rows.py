@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_limits
 from itofit import ARFF, FourierSeries, Transitions, fit
 from itofit.data import rows
 from itofit.data.rows import LEFT_OUT, TRAIN, VALIDATION, ArrayRows, Split, column_range, column_sum, slices
-from itofit.learning.paper.regression import Scaling
 from itofit.waves import series as series_module
+from itofit.waves.scaling import Scaling
 from itofit.waves.series import direct_sum, real_sum
 
 EPSILON = np.finfo(float).eps

@@ -3,7 +3,7 @@ import pytest
 
 import itofit
 from itofit import ARFF, ExtrapolationWarning, FourierSeries, InputError, Transitions
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 FEW = ARFF(n_features=8, ridge=1e-2, delta=0.5, min_iterations=3, max_iterations=12)
 ALGORITHMS = pytest.mark.parametrize("refine", [True, False], ids=["automatic", "algorithm 2"])

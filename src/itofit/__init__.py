@@ -11,12 +11,11 @@ from itofit._version import __version__
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.files import read_transitions
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.search import SearchHistory
 from itofit.learning.fit import fit
-from itofit.learning.paper.arff import ARFF, History
 from itofit.looking.report import report
-from itofit.model.sde import LearnedSDE, load
-from itofit.model.training import AutomaticSettings
+from itofit.model.learned import LearnedSDE, load
+from itofit.model.training import LearnedFunction, Training
+from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ARFF",
     "ARFFRegressor",
-    "AutomaticSettings",
     "BlockedTransitions",
     "ConvergenceWarning",
     "DataWarning",
@@ -35,11 +33,11 @@ __all__ = [
     "ExtrapolationWarning",
     "Finding",
     "FourierSeries",
-    "History",
     "InputError",
+    "LearnedFunction",
     "LearnedSDE",
     "ModelFileError",
-    "SearchHistory",
+    "Training",
     "Transitions",
     "__version__",
     "check",
@@ -58,12 +56,14 @@ _LATER = {
     "check": "looking.check",
 }
 """Names whose modules are imported when they are asked for, since with what they need that takes long."""
+_OTHER_NAMES = ("diagnostics", "files", "likelihood", "plot")
+"""Modules that users know by names that are not those of their rooms."""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     """Import what is asked for the first time."""
-    if name == "plot":
-        return import_module("itofit.plot")
+    if name in _OTHER_NAMES:
+        return import_module(f"itofit.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'itofit' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"itofit.{_LATER[name]}"), name)

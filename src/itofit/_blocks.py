@@ -8,15 +8,17 @@ threads, and the chunks' results are combined in order, so rounding does not dep
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from threading import Lock
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 BLOCK_ROWS = 1024  # a block of 2K = 256 features is 2 MB: it stays in the cache between its uses
@@ -31,8 +33,11 @@ def _controller() -> ThreadpoolController:
 
 
 @cache
-def _pool(process: int, n_threads: int) -> ThreadPoolExecutor:
-    """The threads of this process; keyed by its id because a forked child inherits none."""
+def _pool(process: int, n_threads: int, level: str = "chunks") -> ThreadPoolExecutor:
+    """The threads of this process; keyed by its id because a forked child inherits none.
+
+    Work on a block waits for that on its chunks, so the two levels have threads of their own.
+    """
     return ThreadPoolExecutor(n_threads, thread_name_prefix="itofit")
 
 
@@ -114,3 +119,25 @@ def map_tasks(work: Callable[[int], T], tasks: Sequence[int], n_rows: int) -> li
         if threads <= 1:
             return [work(task) for task in tasks]
         return list(_pool(os.getpid(), threads).map(work, tasks))
+
+
+def map_in_order(work: Callable[[S], T], items: Iterable[S], *, threads: bool) -> Iterator[T]:
+    """`work` on each item, on several threads if they may be used; the results in order, few items ahead of them."""
+    n = n_threads() if threads else 1
+    if n == 1:
+        yield from map(work, items)
+        return
+    rest = iter(items)
+    first = list(islice(rest, 2))
+    if len(first) < 2:  # not worth a thread
+        yield from map(work, first)
+        return
+    waiting: deque[Future[T]] = deque()
+    pool = _pool(os.getpid(), n, "blocks")
+    with one_blas_thread:
+        for item in chain(first, rest):
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > n:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

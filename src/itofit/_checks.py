@@ -104,7 +104,7 @@ class Message(str):
 
         return self.template.format(**{name: said(part) for name, part in self.fields.items()})
 
-    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, object]]:  # type: ignore[override]
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, object]]:
         return (self.template,), self.fields
 
 

@@ -26,7 +26,7 @@ from itofit.cli.app import app, console, errors, explained
 from itofit.cli.split import Data, split
 from itofit.cli.words import named, spoken
 from itofit.data.blocked import BlockedTransitions
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 from itofit.model.storage import checked_target, write_whole
 
 FOUND_BAD = 1

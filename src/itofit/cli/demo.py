@@ -9,10 +9,9 @@ import numpy as np
 import typer
 
 from itofit._checks import Float, InputError
-from itofit._progress import Progress
 from itofit.cli.app import app, explained
 from itofit.cli.data import print_text
-from itofit.model.simulation import euler_maruyama
+from itofit.model.known import KnownSDE
 from itofit.model.storage import write_whole
 
 N_TRACKS, N_ROWS, SUBSTEPS, DT = 40, 250, 10, 0.05
@@ -45,18 +44,9 @@ def demo(
 
 def tracks_as_csv(rng: np.random.Generator) -> str:
     """The file: the columns id, t and x."""
-    paths, _ = euler_maruyama(
-        rng,
-        rng.uniform(-1.5, 1.5, (N_TRACKS, 1)),
-        DT / SUBSTEPS,
-        N_ROWS * SUBSTEPS,
-        drift=lambda x: x - x**3,
-        diffusion=_noise,
-        underdamped=False,
-        box=np.array([[-np.inf], [np.inf]]),
-        outside="extrapolate",
-        progress=Progress(False),
-    )
+    double_well = KnownSDE(f=lambda x: x - x**3, sigma=_noise)
+    starts = rng.uniform(-1.5, 1.5, (N_TRACKS, 1))
+    paths = double_well.simulate(starts, DT / SUBSTEPS, N_ROWS * SUBSTEPS, rng=rng, progress=False)
     seen = paths[:, ::SUBSTEPS, 0]
     lost = rng.random(seen.shape) < LOST
     lines = ["id,t,x"]

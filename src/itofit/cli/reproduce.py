@@ -17,10 +17,10 @@ from itofit.cli.app import app, console, errors, explained
 from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import METHODS, MOST_SECONDS
 from itofit.experiments.reproduce import write_report
+from itofit.experiments.result_tables import rows_of, short_table, short_verdicts, verdicts
 from itofit.experiments.results import Results
 from itofit.experiments.runner import Done, Job, methods_of, missing, run_all
 from itofit.experiments.story import claims
-from itofit.experiments.tables import rows_of, short_table, short_verdicts, verdicts
 
 RUNS, QUICK_RUNS = 10, 2
 LEFT_COLUMNS = 2

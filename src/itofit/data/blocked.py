@@ -30,6 +30,8 @@ class BlockedTransitions:
     lengths as before.
     """
 
+    in_memory = False
+
     def __init__(
         self, source: Source, form: Form, h: float | None, kind: Kind | None, names: Names | None = None
     ) -> None:

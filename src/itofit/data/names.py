@@ -22,7 +22,7 @@ class Named(Protocol):
     def output_names(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
-class Formed(Named, Protocol):
+class HasVariables(Named, Protocol):
     """What also has numbers of inputs and outputs, and a kind: transitions, and models of them."""
 
     @property
@@ -89,13 +89,13 @@ def same_names(data: Named, other: Named) -> None:
             )
 
 
-def are_named(things: Formed) -> bool:
+def are_named(things: HasVariables) -> bool:
     """Whether somebody said what the variables are called."""
     default = default_names(things.n_inputs, things.n_outputs, things.kind)
     return (things.input_names, things.output_names) != default
 
 
-def check_variables(model: Formed, data: Formed) -> None:
+def check_variables(model: HasVariables, data: HasVariables) -> None:
     """Raise if data have other numbers of variables than a model, or one of its variables at another place.
 
     Places are compared only where both were given names, whatever other names they have: a variable may have been

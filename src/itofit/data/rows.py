@@ -7,7 +7,6 @@ learned depends on how the data were cut.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,32 +18,24 @@ PASS_ROWS = 262_144
 LEFT_OUT, TRAIN, VALIDATION = 0, 1, 2
 
 
-class Rows(Protocol):
-    """Points x (n, m) with targets y (n, p) that can be passed over again and again."""
-
-    n_rows: int
-    n_inputs: int
-    n_outputs: int
-    in_memory: bool  # or else each pass reads them from somewhere
-
-    def blocks(self) -> Iterator[tuple[Float, Float]]:
-        """All rows in order, as blocks of PASS_ROWS, the last one shorter."""
-        ...
-
-
 class ArrayRows:
-    """Rows in memory."""
+    """Points x (n, m) with targets y (n, p) in memory, in blocks of PASS_ROWS."""
+
+    in_memory = True
 
     def __init__(self, x: Float, y: Float) -> None:
         self.x, self.y = x, y
-        self.n_rows, self.n_inputs = x.shape
-        self.n_outputs = y.shape[1]
-        self.in_memory = True
 
-    def blocks(self) -> Iterator[tuple[Float, Float]]:
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: slice) -> ArrayRows:
+        return ArrayRows(self.x[rows], self.y[rows])
+
+    def blocks(self) -> Iterator[ArrayRows]:
         """All rows in order."""
-        for rows in slices(self.n_rows):
-            yield self.x[rows], self.y[rows]
+        for rows in slices(len(self)):
+            yield self[rows]
 
 
 def scaled(x: Float, shift: Float, scale: Float) -> Float:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from itofit._checks import Float
 from itofit._progress import Progress
-from itofit.data.blocked import BlockedTransitions
+from itofit.data.passes import Data, add_up, added
 from itofit.data.rows import column_range, column_sum
 from itofit.data.transitions import Transitions
 
@@ -39,50 +38,92 @@ class Survey(NamedTuple):
         return None if self.groups is None else len(self.groups)
 
 
-def survey(data: Transitions | BlockedTransitions, progress: Progress) -> Survey:
-    """All statistics in one pass; they do not depend on how the data were cut into blocks."""
-    n = 0
-    mean = squares = np.zeros(data.n_outputs)  # squares: Σ |rate − mean|²
-    low, high, h_sums = np.array(np.inf), np.array(-np.inf), np.zeros(2)
-    sizes: Counter[object] | None = Counter()
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # what does not fit is reported by the checks
-        for block in data.blocks():
+class _Sums(NamedTuple):
+    """What a block tells of itself; adds up over blocks."""
+
+    n: int
+    mean: Float  # (d,): of the rates
+    squares: Float  # (d,): Σ |rate − mean|²
+    low: Float  # of inputs, rates, increments and h
+    high: Float  # of the same and of rate² · h
+    h_sums: Float  # Σ h and Σ 1/h
+    sizes: Counter[object] | None  # transitions of each group
+
+    @classmethod
+    def of(cls, block: Transitions) -> _Sums:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # the checks report what does not fit
             rates, h = block.rates, block.h
-            block_mean = column_sum(rates) / len(block)
-            step, weight = block_mean - mean, len(block) / (n + len(block))
-            squares = squares + [((rate - m) ** 2).sum() for rate, m in zip(rates.T, block_mean, strict=True)]
-            squares = squares + step**2 * n * weight
-            mean = mean + step * weight
-            n += len(block)
+            mean = column_sum(rates) / len(block)
+            squares = np.array([((rate - m) ** 2).sum() for rate, m in zip(rates.T, mean, strict=True)])
             ranges = [column_range(array) for array in (block.inputs, rates, block.increments, h[:, None])]
             largest = np.array([(rate**2 * h).max() for rate in rates.T])
-            low = np.minimum(low, np.concatenate([lows for lows, _ in ranges]))
-            high = np.maximum(high, np.concatenate([*(highs for _, highs in ranges), largest]))
-            h_sums += [h.sum(), (1 / h).sum()]
-            if block.groups is None or sizes is None:
-                sizes = None
-            else:
-                labels, counts = np.unique(block.groups, return_counts=True)
-                sizes.update(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
-            progress.show("reading", f"{n:,} transitions")
+            low = np.concatenate([lows for lows, _ in ranges])
+            high = np.concatenate([*(highs for _, highs in ranges), largest])
+            h_sums = np.array([h.sum(), (1 / h).sum()])
+        sizes: Counter[object] | None = None
+        if block.groups is not None:
+            labels, counts = np.unique(block.groups, return_counts=True)
+            sizes = Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
+        return cls(len(block), mean, squares, low, high, h_sums, sizes)
+
+    def plus(self, other: _Sums) -> _Sums:
+        """Those of both sets of transitions."""
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            mean, squares = joined_moments(self, other)
+            return _Sums(
+                n=self.n + other.n,
+                mean=mean,
+                squares=squares,
+                low=np.minimum(self.low, other.low),
+                high=np.maximum(self.high, other.high),
+                h_sums=self.h_sums + other.h_sums,
+                sizes=added(self.sizes, other.sizes),
+            )
+
+
+class HasMoments(Protocol):
+    """A number of rows, their mean, and the sum of their squared distances from it."""
+
+    @property
+    def n(self) -> int: ...  # noqa: D102
+    @property
+    def mean(self) -> Float: ...  # noqa: D102
+    @property
+    def squares(self) -> Float: ...  # noqa: D102
+
+
+def joined_moments(one: HasMoments, other: HasMoments) -> tuple[Float, Float]:
+    """Mean and squares of two sets of rows together, without cancellation."""
+    step, weight = other.mean - one.mean, other.n / (one.n + other.n)
+    return one.mean + step * weight, one.squares + other.squares + step**2 * one.n * weight
+
+
+def survey(data: Data, progress: Progress) -> Survey:
+    """All statistics in one pass; they do not depend on how the data were cut into blocks."""
+    total = add_up(
+        data,
+        lambda block, number: _Sums.of(block),
+        shown=lambda n_done: progress.show("reading", f"{n_done:,} transitions"),
+    )
     m, d = data.n_inputs, data.n_outputs
     places = np.cumsum([m, d, d, 1])
-    input_low, rate_low, least, h_low = np.split(low, places[:-1])
-    input_high, rate_high, most, h_high, square = np.split(high, places)
+    input_low, rate_low, least, h_low = np.split(total.low, places[:-1])
+    input_high, rate_high, most, h_high, square = np.split(total.high, places)
+    sizes = total.sizes
     return Survey(
-        n_rows=n,
+        n_rows=total.n,
         low=input_low,
         high=input_high,
-        rate_mean=mean,
-        rate_std=np.sqrt(squares / n),
+        rate_mean=total.mean,
+        rate_std=np.sqrt(total.squares / total.n),
         rate_low=rate_low,
         rate_high=rate_high,
         largest_square=square,
         moves=bool(least.any() or most.any()),
         h_min=h_low.item(),
-        h_mean=float(h_sums[0] / n),
+        h_mean=float(total.h_sums[0] / total.n),
         h_max=h_high.item(),
-        inverse_h_mean=float(h_sums[1] / n),
+        inverse_h_mean=float(total.h_sums[1] / total.n),
         groups=None if sizes is None else {label: sizes[label] for label in sorted(sizes, key=_order)},
     )
 
@@ -90,34 +131,3 @@ def survey(data: Transitions | BlockedTransitions, progress: Progress) -> Survey
 def _order(label: object) -> tuple[str, object]:
     """By which labels of any types are sorted."""
     return str(type(label)), label
-
-
-class TransitionRows:
-    """Inputs and targets of transitions, made anew in each pass.
-
-    Parameters
-    ----------
-    data : Transitions or BlockedTransitions
-    n_rows : int
-    n_outputs : int
-        Number of targets, p.
-    targets : callable
-        Targets of shape (n, p) of a block of transitions.
-    """
-
-    def __init__(
-        self,
-        data: Transitions | BlockedTransitions,
-        n_rows: int,
-        n_outputs: int,
-        targets: Callable[[Transitions], Float],
-    ) -> None:
-        self.data = data
-        self.n_rows, self.n_inputs, self.n_outputs = n_rows, data.n_inputs, n_outputs
-        self.in_memory = isinstance(data, Transitions)
-        self.targets = targets
-
-    def blocks(self) -> Iterator[tuple[Float, Float]]:
-        """All rows in order."""
-        for block in self.data.blocks():
-            yield block.inputs, self.targets(block)

@@ -69,6 +69,8 @@ class Transitions:
     ('height',)
     """
 
+    in_memory = True
+
     inputs: Float
     increments: Float
     h: Float

@@ -1,7 +1,7 @@
 """Adam on the Euler-Maruyama likelihood, the baseline of the paper, and its continuation of a learned SDE.
 
 An epoch is one compiled function (`itofit.experiments.compiled`), a scan over shuffled batches. JAX and optax are
-imported when training starts; they compute in double precision, whatever JAX is set to elsewhere in the program.
+imported when training starts; they compute in double precision, and the precision of JAX elsewhere does not change.
 """
 
 from __future__ import annotations
@@ -17,23 +17,13 @@ import numpy as np
 from itofit._checks import RNG, Float, InputError, count, generator, one_of, positive
 from itofit.data.transitions import Transitions
 from itofit.experiments.compiled import Programs, compile_programs
-from itofit.experiments.networks import (
-    SMALL,
-    Architecture,
-    Network,
-    NetworkSDE,
-    Scaling,
-    check_dimensions,
-    covariance_network,
-    hidden_layers,
-    new_frequencies,
-    new_network,
-    series_network,
-    unit_bias,
-)
+from itofit.experiments.network_sde import NetworkSDE
+from itofit.experiments.network_starts import learned_networks, random_networks
+from itofit.experiments.network_units import NetworkUnits
+from itofit.experiments.networks import Architecture, Network
 from itofit.learning.paper.arff import stagnates
 from itofit.matrices.symmetric import Structure
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,20 +33,20 @@ class Adam:
     Parameters
     ----------
     batch_size : int
-        Transitions of a step; the last of an epoch has what is left.
+        Number of transitions in a step; the last step of an epoch takes the rest.
     n_features : int
         K, of each of the two Fourier layers; a learned SDE to start from brings its own.
     hidden : tuple of int
-        Sizes of hidden ReLU layers: instead of the Fourier layer for "relu"; for "fourier" on top of it, as an
-        additional branch that starts at zero.
+        Sizes of hidden ReLU layers. With "relu" they replace the Fourier layer; with "fourier" they stand on top of it,
+        as an additional branch that starts at zero.
     architecture : {"fourier", "relu"}
     epochs : int
     learning_rate : float
     seconds : float, optional
-        No epoch is started after so much time in training.
+        No epoch starts after this much time in training.
     spread : float
-        Of the frequencies at the start: 1 for smooth functions, 5 or 10 for those with details (experiments 6 and 7);
-        see `networks.new_frequencies`.
+        Standard deviation of the frequencies at the start: 1 for smooth functions, 5 or 10 for those with details
+        (experiments 6 and 7); see `network_starts.new_frequencies`.
     """
 
     batch_size: int
@@ -86,22 +76,22 @@ class Adam:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AdamRun:
-    """What a training by Adam found, and its course. Epoch 0 is the start.
+    """The trained networks and the course of their training by Adam. Epoch 0 is the start.
 
     Parameters
     ----------
     network : NetworkSDE
-        As it was after `best_epoch`.
+        The networks after `best_epoch`.
     losses : array of shape (epochs + 1,)
         Mean validation loss after each epoch; shorter if training ended early.
     seconds : array of shape (epochs + 1,)
-        Time spent in training until then, without compilation and without the validation losses.
+        Training time up to each epoch, without compilation and without the validation losses.
     compile_seconds : float
     stagnated_at : int
         The epoch at which the moving average of five losses had failed to decrease five times in a row; the last
-        epoch, if that never happened.
+        epoch if that never happened.
     best_epoch : int
-        That of the lowest loss up to there.
+        The epoch with the lowest loss up to `stagnated_at`.
     diverged : bool
         Whether training ended because a loss was not finite; that loss is left out.
     """
@@ -121,12 +111,12 @@ class AdamRun:
 
     @property
     def seconds_to_best(self) -> float:
-        """Training time until `network` was found."""
+        """Training time up to `best_epoch`."""
         return float(self.seconds[self.best_epoch])
 
     @property
     def lowest_epoch(self) -> int:
-        """The epoch of the lowest loss of all, also after stagnation."""
+        """The epoch with the lowest loss of all, also after stagnation."""
         return int(np.argmin(self.losses))
 
     @property
@@ -152,14 +142,14 @@ def train_adam(
     train, validation : Transitions
     settings : Adam
     structure : {"diagonal", "full"}
-        Of σ: standard deviations, or a lower triangular factor.
+        Whether σ holds standard deviations, or is a lower triangular factor.
     rng : int, Generator or None
         Draws the initial weights and the batches.
     start : LearnedSDE, optional
         Continue from it: its drift exactly; its covariance as closely as a Fourier layer of the same frequencies for
         the factor can. Both layers are then trained.
     progress : callable, optional
-        Called with the number of epochs done and of all.
+        progress(done, of) is called after each epoch.
 
     Returns
     -------
@@ -168,21 +158,29 @@ def train_adam(
     jax, optax = _import_jax()
     _check(train, validation, settings, structure, start)
     random, _ = generator(rng)
-    scaling = Scaling.of(train, structure)
-    networks = start_networks(random, train, scaling, settings, structure, start)
-    outside = jax.config.jax_enable_x64
+    units = NetworkUnits.of(train, structure)
+    networks = start_networks(random, train, units, settings, structure, start)
+    precision_of_caller = jax.config.jax_enable_x64
     if progress is not None:
-        progress = jax.enable_x64(outside)(progress)  # the caller's code keeps the caller's precision
+        progress = jax.enable_x64(precision_of_caller)(progress)
     with jax.enable_x64():
         programs = compile_programs(
-            jax, optax, networks, scaling, structure, settings.batch_size, settings.learning_rate, train, validation
+            jax,
+            optax,
+            networks,
+            units,
+            structure,
+            batch_size=settings.batch_size,
+            learning_rate=settings.learning_rate,
+            train=train,
+            validation=validation,
         )
         course = _train(jax, programs, settings, random, progress)
-        found = {name: {key: np.array(a) for key, a in part.items()} for name, part in course.best.items()}
+        best = {name: {key: np.array(a) for key, a in part.items()} for name, part in course.best.items()}
     network = NetworkSDE(
-        drift_network=found["drift"],
-        diffusion_network=found["diffusion"],
-        scaling=scaling,
+        drift_network=best["drift"],
+        diffusion_network=best["diffusion"],
+        units=units,
         structure=structure,
         kind=train.kind,
     )
@@ -199,11 +197,17 @@ def _import_jax() -> tuple[ModuleType, ModuleType]:
 
 
 def _check(train: object, validation: object, settings: object, structure: object, start: LearnedSDE | None) -> None:
-    """Raise on anything that cannot be trained."""
+    """Raise unless these can be trained."""
     if not isinstance(train, Transitions):
         raise InputError(f"train must be Transitions in memory, got {type(train).__name__}")
     m, d = train.n_inputs, train.n_outputs
-    check_dimensions("validation", validation, m, d)
+    if not isinstance(validation, Transitions):
+        raise InputError(f"validation must be Transitions in memory, got {type(validation).__name__}")
+    if (validation.n_inputs, validation.n_outputs) != (m, d):
+        raise InputError(
+            f"validation must have {m} inputs and {d} outputs like train, "
+            f"got {validation.n_inputs} and {validation.n_outputs}"
+        )
     if not isinstance(settings, Adam):
         raise InputError(f"settings must be an Adam, got {type(settings).__name__}")
     one_of("structure", structure, get_args(Structure))
@@ -226,33 +230,24 @@ def _check(train: object, validation: object, settings: object, structure: objec
 def start_networks(
     rng: np.random.Generator,
     train: Transitions,
-    scaling: Scaling,
+    units: NetworkUnits,
     settings: Adam,
     structure: Structure,
     start: LearnedSDE | None,
 ) -> dict[str, Network]:
-    """The networks `drift` and `diffusion` before training."""
-    m, d = train.n_inputs, train.n_outputs
-    bias = unit_bias(structure, d)
-    if start is None:
-        if settings.architecture == "relu":
-            return {
-                "drift": new_network(rng, None, m, np.zeros(d), settings.hidden, None),
-                "diffusion": new_network(rng, None, m, bias, settings.hidden, SMALL),
-            }
-        omega = new_frequencies(rng, 2 * settings.n_features, m, settings.spread).reshape(2, -1, m)
-        return {
-            "drift": new_network(rng, omega[0], m, np.zeros(d), settings.hidden, SMALL),
-            "diffusion": new_network(rng, omega[1], m, bias, settings.hidden, SMALL),
-        }
-    networks = {
-        "drift": series_network(start.drift_series, scaling),
-        "diffusion": covariance_network(start, scaling, structure, train.inputs),
-    }
-    for network in networks.values() if settings.hidden else ():
-        network.update(hidden_layers(rng, 2 * len(network["omega"]), settings.hidden))
-        network["out"] = np.zeros((settings.hidden[-1], len(network["bias"])))
-    return networks
+    """The networks `drift` and `diffusion` before training: those of a learned equation, or random ones."""
+    if start is not None:
+        return learned_networks(rng, start, units, structure, train.inputs, settings.hidden)
+    return random_networks(
+        rng,
+        train.n_inputs,
+        train.n_outputs,
+        structure,
+        n_features=settings.n_features,
+        hidden=settings.hidden,
+        architecture=settings.architecture,
+        spread=settings.spread,
+    )
 
 
 # The loop
@@ -270,7 +265,7 @@ def _train(
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None,
 ) -> _Course:
-    """All epochs; the parameters kept are the best before stagnation, the losses those of all."""
+    """Train for all epochs; returns the best parameters before stagnation, and the losses of all epochs."""
     parameters, state = programs.parameters, programs.state
     losses, seconds = [float(programs.loss(parameters))], [0.0]
     best, best_epoch, stagnated_at, diverged = np.array(parameters), 0, None, False
@@ -278,16 +273,16 @@ def _train(
         if settings.seconds is not None and seconds[-1] >= settings.seconds:
             break
         began = time.perf_counter()
-        # NumPy's permutation, because XLA's sorts random numbers: at 900,000 rows that took half of the epoch
+        # NumPy's permutation, because XLA sorts random numbers, half of the time of an epoch of 900,000 rows
         order = rng.permutation(len(programs.rows))
         parameters, state = jax.block_until_ready(programs.epoch(parameters, state, programs.rows, order))
-        took = time.perf_counter() - began
+        seconds_of_epoch = time.perf_counter() - began
         loss = float(programs.loss(parameters))
         if not np.isfinite(loss):
             diverged = True
             break
         losses.append(loss)
-        seconds.append(seconds[-1] + took)
+        seconds.append(seconds[-1] + seconds_of_epoch)
         if stagnated_at is None:
             if loss < losses[best_epoch]:
                 best, best_epoch = np.array(parameters), epoch

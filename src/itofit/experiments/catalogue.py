@@ -1,4 +1,4 @@
-"""All experiments of the paper in one form: data, truth, settings, published results, and what to draw of them.
+"""All experiments of the paper in one form: data, truth, settings, published results, and what figures show.
 
 `1`, `2`, `3a`, `3b`, `4a`, `4b`, `5`, `6` and `7` are the paper's. `1-` and `5-` carry the other sign of the drift's
 linear term (see `itofit.experiments.problems`), and `6-lag` is the epidemic seen at a fixed lag.
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from itofit._checks import Float
-from itofit._progress import Progress
 from itofit.data.transitions import Transitions
 from itofit.experiments import epidemic, wave
 from itofit.experiments.expected import expected_loss_in_box, expected_loss_of
 from itofit.experiments.problems import EXPERIMENTS, Experiment
-from itofit.learning.paper.arff import ARFF
 from itofit.matrices.symmetric import Factor, Structure, square_root
-from itofit.model.simulation import euler_maruyama
+from itofit.model.known import KnownSDE
+from itofit.model.sde import SDE
+from itofit.waves.parameters import ARFF
 
 N_STEPS = 100
 """Steps of the simulated paths of experiments 1 to 5."""
@@ -28,18 +28,8 @@ QUICK_POINTS, QUICK_TRAJECTORIES, QUICK_CELLS = 2_000, 40, 200
 """Sizes of the data of the quick version: of experiments 1 to 5, of 6, of 7."""
 
 
-class Functions(Protocol):
-    """Anything with a drift and a covariance: the truth, a learned equation, a network."""
-
-    def drift(self, x: Float) -> Float:
-        """f: points of shape (n, m) to (n, d)."""
-
-    def covariance(self, x: Float) -> Float:
-        """Σ: points of shape (n, m) to (n, d, d)."""
-
-
 class Published(NamedTuple):
-    """What the paper printed for one method: means over ten runs."""
+    """The paper's results for one method: means over ten runs."""
 
     loss: float
     seconds: float
@@ -53,7 +43,7 @@ class Case:
     ----------
     name, title : str
     structure : {"diagonal", "full"}
-        Of Σ, as the paper learns it.
+        The entries of Σ that the paper learns.
     factor : {"cholesky", "symmetric"}
         What kind of matrix σ is.
     drift_settings, covariance_settings : ARFF
@@ -61,28 +51,30 @@ class Case:
     batch_size : int
         The paper's, for Adam.
     spread : float
-        Standard deviation of the frequencies at which Adam starts, in waves of scaled inputs: what served it best.
+        Standard deviation of the frequencies at which Adam starts, for inputs scaled to ±½: the best of those tried.
     inputs, outputs : tuples of str
-        Names of what the functions depend on, and of what they move.
+        Names, in figures, of the variables that the functions depend on and of those that they move.
     sample : callable
         sample(rng, quick) makes the data.
-    truth : Functions
+    truth : SDE
+        The true equation.
     expected : callable
-        Of the data: the expected minimum loss.
+        expected(data) is the expected minimum loss.
     published_expected : float or None
-        As printed.
+        The expected minimum loss as the paper has it.
     published : dict
-        Of what was printed for each method.
+        The paper's results by the names of the methods.
     diffusion_unit : float
         Figures show the diffusion times this.
     components : tuple of str
-        Names of what a simulated path shows; empty if there is no such figure.
+        Names of the variables of a simulated path; empty if paths are not simulated.
     time_step, n_steps
-        Of simulated paths.
+        Time step and number of steps of simulated paths.
     paths : callable or None
-        paths(functions, n, rng) simulates: shape (n, n_steps + 1, number of components). None for functions: the truth.
+        paths(sde, n, rng) simulates n paths: shape (n, n_steps + 1, number of components). With sde None, paths of
+        the process that made the data.
     remark : str
-        What a reader should know.
+        A remark for readers of the results.
     """
 
     name: str
@@ -96,7 +88,7 @@ class Case:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     sample: Callable[[np.random.Generator, bool], Transitions]
-    truth: Functions
+    truth: SDE
     expected: Callable[[Transitions], float]
     published_expected: float | None = None
     published: dict[str, Published] = field(default_factory=dict)
@@ -104,21 +96,21 @@ class Case:
     components: tuple[str, ...] = ()
     time_step: float = 0.01
     n_steps: int = N_STEPS
-    paths: Callable[[Functions | None, int, np.random.Generator], Float] | None = None
+    paths: Callable[[SDE | None, int, np.random.Generator], Float] | None = None
     remark: str = ""
 
     @property
     def n_inputs(self) -> int:
-        """M."""
+        """m, the number of variables that drift and covariance depend on."""
         return len(self.inputs)
 
     @property
     def n_outputs(self) -> int:
-        """D."""
+        """d, the number of variables that move."""
         return len(self.outputs)
 
-    def diffusion(self, covariance: Float) -> Float:
-        """σ of covariances (n, d, d), in the units of figures."""
+    def shown_diffusion(self, covariance: Float) -> Float:
+        """The σ that figures show of covariances Σ, both of shape (n, d, d)."""
         return self.diffusion_unit * square_root(covariance, self.factor)
 
 
@@ -158,42 +150,39 @@ def _polynomial(
         published=published,
         components=variables,
         time_step=source.h,
-        paths=lambda functions, n, rng: _paths(source, functions or source, n, rng),
+        paths=lambda sde, n, rng: _paths(source, sde or source, n, rng),
         remark=remark,
     )
 
 
-def _paths(source: Experiment, functions: Functions, n: int, rng: np.random.Generator) -> Float:
+def _paths(source: Experiment, sde: SDE, n: int, rng: np.random.Generator) -> Float:
     """Euler-Maruyama paths with the data's step from the data's starts."""
     start = rng.uniform(source.low, source.high, (n, source.n_inputs))
-    everywhere = np.repeat([[-np.inf], [np.inf]], source.n_inputs, axis=1)
-    return _simulated(functions, start, source.h, N_STEPS, rng, box=everywhere, underdamped=source.underdamped)
+    return _simulated(sde, start, source.h, N_STEPS, rng)
 
 
 def _simulated(
-    functions: Functions,
+    sde: SDE,
     start: Float,
     dt: float,
     n_steps: int,
     rng: np.random.Generator,
-    *,
-    box: Float,
-    underdamped: bool = False,
+    low: float = -np.inf,
+    high: float = np.inf,
 ) -> Float:
-    """Paths (n, n_steps + 1, s); beyond a box the functions are taken at its nearest point."""
-    paths, _ = euler_maruyama(
-        rng,
-        start,
-        dt,
-        n_steps,
-        drift=functions.drift,
-        diffusion=lambda x: square_root(functions.covariance(x), "cholesky"),
-        underdamped=underdamped,
-        box=box,
-        outside="nearest",
-        progress=Progress(False),
+    """Euler-Maruyama paths of shape (n, n_steps + 1, s), also beyond the range in which the equation was learned.
+
+    Functions are evaluated at the nearest point that has all inputs between `low` and `high`. The noise is multiplied
+    by the Cholesky factor of Σ for every equation, so that their paths can be compared one by one.
+    """
+
+    def sigma(x: Float) -> Float:
+        return square_root(sde.covariance(np.clip(x, low, high)), "cholesky")
+
+    everywhere = KnownSDE(
+        f=lambda x: sde.drift(np.clip(x, low, high)), sigma=sigma, n_inputs=sde.n_inputs, n_outputs=sde.n_outputs
     )
-    return paths
+    return everywhere.simulate(start, dt, n_steps, rng=rng, progress=False)
 
 
 def _sub(i: int) -> str:
@@ -201,13 +190,6 @@ def _sub(i: int) -> str:
 
 
 # Experiment 6
-
-
-class _Epidemic:
-    """The diffusion that the epidemic tends to."""
-
-    drift = staticmethod(epidemic.drift)
-    covariance = staticmethod(epidemic.covariance)
 
 
 def _epidemic(name: str, title: str, observation: epidemic.Observation, remark: str) -> Case:
@@ -227,7 +209,7 @@ def _epidemic(name: str, title: str, observation: epidemic.Observation, remark: 
         inputs=("susceptible", "recovered"),
         outputs=("susceptible", "recovered"),
         sample=sample,
-        truth=_Epidemic(),
+        truth=epidemic.EQUATION,
         expected=lambda data: expected_loss_of(data, epidemic.covariance),
         published_expected=-9.8469 if observation == "events" else None,
         published=published if observation == "events" else {},
@@ -239,26 +221,19 @@ def _epidemic(name: str, title: str, observation: epidemic.Observation, remark: 
     )
 
 
-def _epidemic_paths(functions: Functions | None, n: int, rng: np.random.Generator) -> Float:
-    """Shares of susceptible, infected and recovered: exact, or of the learned equation within what is possible."""
+def _epidemic_paths(sde: SDE | None, n: int, rng: np.random.Generator) -> Float:
+    """Shares of susceptible, infected and recovered: exact, or those of an equation."""
     start = epidemic.uniform_counts(n, rng)
     n_steps = round(epidemic.T_END / epidemic.LAG)
-    if functions is None:
+    if sde is None:
         return epidemic.simulate_epidemic(start, epidemic.LAG * np.arange(n_steps + 1), rng) / epidemic.POPULATION
-    shares, possible = start[:, [0, 2]] / epidemic.POPULATION, np.array([[0.0, 0.0], [1.0, 1.0]])
-    paths = _simulated(functions, shares, epidemic.LAG, n_steps, rng, box=possible)
+    shares = start[:, [0, 2]] / epidemic.POPULATION
+    paths = _simulated(sde, shares, epidemic.LAG, n_steps, rng, low=0.0, high=1.0)
     susceptible, recovered = paths[:, :, 0], paths[:, :, 1]
     return np.stack([susceptible, 1 - susceptible - recovered, recovered], axis=2)
 
 
 # Experiment 7
-
-
-class _Wave:
-    """The Euler-Maruyama form of the scheme."""
-
-    drift = staticmethod(wave.drift)
-    covariance = staticmethod(wave.covariance)
 
 
 def _wave() -> Case:
@@ -273,7 +248,7 @@ def _wave() -> Case:
         inputs=("x",),
         outputs=("u",),
         sample=lambda rng, quick: wave.sample_wave(QUICK_CELLS if quick else wave.N_CELLS, rng),
-        truth=_Wave(),
+        truth=wave.EQUATION,
         expected=lambda data: expected_loss_in_box(wave.covariance, float(data.h[0]), np.zeros(1), np.ones(1)),
         published_expected=-9.4135,
         published={"algorithm-2": Published(-9.4084, 2203), "adam": Published(-9.3849, 1036)},

@@ -1,4 +1,4 @@
-"""One epoch of Adam as one compiled function, and the parts that it is made of.
+"""One epoch of Adam as one compiled function, and its parts.
 
 All parameters are one vector, so that a step is a few dozen small operations without Python between them. JAX and optax
 are handed in as arguments: nothing here imports them before training starts.
@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit.data.transitions import Transitions
-from itofit.experiments.networks import Array, Network, Scaling, outputs, row_losses
+from itofit.experiments.network_units import NetworkUnits
+from itofit.experiments.networks import Array, Network, outputs, row_losses
 from itofit.matrices.symmetric import Structure
 
 BLOCK = 2048
@@ -24,7 +25,7 @@ BLOCK = 2048
 
 
 class Programs(NamedTuple):
-    """Compiled functions and what they start from; JAX arrays of double precision."""
+    """Compiled functions and their first arguments; JAX arrays of double precision."""
 
     epoch: Callable[..., Array]  # parameters, state, rows, their order -> parameters, state
     loss: Callable[..., Array]  # parameters -> mean validation loss
@@ -39,8 +40,9 @@ def compile_programs(
     jax: ModuleType,
     optax: ModuleType,
     networks: dict[str, Network],
-    scaling: Scaling,
+    units: NetworkUnits,
     structure: Structure,
+    *,
     batch_size: int,
     learning_rate: float,
     train: Transitions,
@@ -49,8 +51,8 @@ def compile_programs(
     """Compile one epoch and the validation loss ahead of time, for these data."""
     loss_sum, parameters, unravel = loss_function(jax, networks, train.n_inputs, structure)
     step, state = training_step(jax, optax, loss_sum, parameters, learning_rate)
-    rows, held_out = jax.numpy.asarray(scaling.rows(train)), jax.numpy.asarray(scaling.rows(validation))
-    constant = scaling.constant(validation)
+    rows, held_out = jax.numpy.asarray(units.rows(train)), jax.numpy.asarray(units.rows(validation))
+    constant = units.constant(validation)
 
     def epoch(parameters: Array, state: Array, rows: Array, order: Array) -> Array:
         return fold(jax, step, (parameters, state), rows[order], batch_size)
@@ -77,7 +79,7 @@ def compile_programs(
 def loss_function(
     jax: ModuleType, networks: dict[str, Network], m: int, structure: Structure
 ) -> tuple[Callable[[Array, Array], Array], Array, Callable[[Array], dict[str, Network]]]:
-    """The summed loss of rows as a function of one vector of parameters, that vector, and its way back to networks."""
+    """The summed loss of rows as a function of one vector of parameters, that vector, and the way back to networks."""
     from jax.flatten_util import ravel_pytree  # noqa: PLC0415
 
     parameters, unravel = ravel_pytree(networks)
@@ -121,7 +123,7 @@ def fold(jax: ModuleType, step: Callable[[Array, Array], Array], carry: Array, r
 
 
 def _features(jax: ModuleType) -> Callable[[Array, Array], Array]:
-    """The cosines and the sines of ω·u, whose derivatives take the sines and cosines that are there already."""
+    """The cosines and the sines of ω·u, whose derivatives reuse the sines and cosines."""
 
     @jax.custom_vjp  # type: ignore[untyped-decorator]
     def features(angle: Array) -> Array:
@@ -140,15 +142,15 @@ def _features(jax: ModuleType) -> Callable[[Array, Array], Array]:
 
 
 _PI = (3.1415926534682512, 1.2154201012607932e-10, 4.044532497422333e-21)
-"""Its sum is π; the first two are so short that their multiples are exact."""
+"""Three numbers whose sum is π; the first two are so short that their multiples are exact."""
 _COSINE = tuple((-1) ** k / math.factorial(2 * k) for k in range(12))
 _SINE = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(11))
 
 
 def cosine_and_sine(xp: ModuleType, angle: Array) -> tuple[Array, Array]:
-    """Both to 4e-16 for angles up to 10⁶: Taylor's polynomials on ±π/2, after taking off half turns.
+    """Cosine and sine to 4e-16 for angles up to 10⁶: Taylor polynomials on ±π/2, after half turns are taken off.
 
-    XLA's own, on a CPU, are calls for one number at a time: they took five sixths of a training step.
+    XLA's own functions, on a CPU, compute one number at a time: five sixths of a training step were spent in them.
     """
     turns = xp.round(angle * (1 / np.pi))
     r = angle

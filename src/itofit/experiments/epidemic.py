@@ -31,9 +31,9 @@ import numpy.typing as npt
 
 from itofit._checks import RNG, Float, InputError, Int, columns, count, float_array, generator, one_of, positive
 from itofit.data.transitions import Transitions
-from itofit.learning.paper.arff import ARFF
 from itofit.matrices.symmetric import Structure
-from itofit.model.likelihood import gaussian_nll
+from itofit.model.known import KnownSDE
+from itofit.waves.parameters import ARFF
 
 Observation = Literal["events", "fixed-lag"]
 
@@ -46,17 +46,17 @@ N_TRAJECTORIES = 250
 LAG = 0.01
 """Time between two observations at a fixed lag."""
 MIN_GAP = 1e-3
-"""Least time between two records of events."""
+"""Shortest time between two records of events."""
 EVERY = 10
-"""Of the records of events, one in so many is kept."""
+"""One in this many records of events is an observation."""
 FLOOR = 1e-8
-"""Least entry on the diagonal of the true Σ: the rates vanish at absorption."""
+"""Smallest entry on the diagonal of the true Σ, as the rates vanish at absorption."""
 
 STRUCTURE: Structure = "diagonal"
 SETTINGS = ARFF(
     n_features=64, ridge=2e-3, delta=0.1, gamma=1.0, pairing="printed", min_iterations=10, max_iterations=200
 )
-"""The paper's, for drift and covariance alike."""
+"""The paper's settings, for drift and covariance alike."""
 PUBLISHED_LOSS = -9.5986
 """Mean validation loss of Algorithm 2 over ten runs, as published."""
 
@@ -85,11 +85,11 @@ def drift(x: npt.ArrayLike) -> Float:
     >>> epidemic.drift([[0.5, 0.25]])
     array([[-0.5 ,  0.25]])
     """
-    return _rates(x) * [-1, 1]
+    return EQUATION.drift(x)
 
 
 def covariance(x: npt.ArrayLike) -> Float:
-    """Σ(x) = diag(r₁, r₂) / N, no entry of the diagonal being less than `FLOOR`.
+    """Σ(x) = diag(r₁, r₂) / N, with entries of at least `FLOOR` on the diagonal.
 
     Parameters
     ----------
@@ -107,27 +107,35 @@ def covariance(x: npt.ArrayLike) -> Float:
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
     """
-    entries = np.maximum(_rates(x) / POPULATION, FLOOR)
-    return entries[:, :, None] * np.eye(2)
+    return EQUATION.covariance(x)
 
 
 def true_nll(data: Transitions) -> Float:
-    """Loss of each transition under the diffusion, shape (n,)."""
-    return gaussian_nll(data.increments, data.h, drift(data.inputs), covariance(data.inputs))
+    """Loss of each transition under `EQUATION`, shape (n,)."""
+    return EQUATION.nll(data, pointwise=True)
 
 
-def _rates(x: npt.ArrayLike) -> Float:
+def _rates(x: Float) -> Float:
     """(r₁, r₂) at each x: shape (n, 2)."""
-    x0, x2 = columns("x", x, n_columns=2).T
+    x0, x2 = x.T
     x1 = 1 - x0 - x2
     return np.stack([4 * K1 * x0 * x1, K2 * x1], axis=1)
+
+
+def _sigma(x: Float) -> Float:
+    """σ(x) = diag(√r₁, √r₂) / √N, with variances of at least `FLOOR`: shape (n, 2, 2)."""
+    return np.sqrt(np.maximum(_rates(x) / POPULATION, FLOOR))[:, :, None] * np.eye(2)
+
+
+EQUATION = KnownSDE(f=lambda x: _rates(x) * [-1, 1], sigma=_sigma, n_inputs=2, n_outputs=2)
+"""The diffusion that the epidemic tends to; the state is x = (x̃₀, x̃₂)."""
 
 
 # The individuals
 
 
 def uniform_counts(n: int, rng: np.random.Generator) -> Int:
-    """Counts of a population of N, all ways of dividing it into three being equally likely: shape (n, 3).
+    """Counts of a population of N, where all ways to divide it into three are equally likely: shape (n, 3).
 
     Two distinct bars among N + 2 places leave N stars, in three parts: those before, between and after the bars.
     """
@@ -174,7 +182,7 @@ def ssa(counts: Int, t_end: float, rng: np.random.Generator) -> Iterator[tuple[F
 
 
 def simulate_epidemic(start: npt.ArrayLike, times: npt.ArrayLike, rng: RNG = None) -> Int:
-    """Exact counts at given times: those after the last event up to then.
+    """Exact counts at given times.
 
     Parameters
     ----------
@@ -226,15 +234,15 @@ def sample_epidemic(
     *,
     min_gap: float = MIN_GAP,
 ) -> Transitions:
-    """Transitions of x = (x̃₀, x̃₂) along epidemics that start anywhere and are watched up to T.
+    """Transitions of x = (x̃₀, x̃₂) along epidemics that start anywhere and are observed up to T.
 
-    Seen at "events", the start is a record and so is every event at least `min_gap` after the last record; each tenth
-    record is kept, and transitions lead from one kept record to the next, over the exact time between them. What
-    happens decides when a transition ends: Δx − ∫ f dt still has mean zero, but Δx / h, from which the drift is
+    At "events", the start is a record, and so is every event at least `min_gap` after the last record. Every tenth
+    record is an observation, and transitions lead from one observation to the next, over the exact time between them.
+    The events decide when a transition ends: Δx − ∫ f dt still has mean zero, but Δx / h, from which the drift is
     learned, is too large on average, by a factor of 10/9 if every event is a record (`min_gap` = 0).
 
-    Seen at a "fixed-lag", transitions lead from each multiple of 0.01 to the next. Those that start after absorption,
-    where nothing moves, are left out.
+    At a "fixed-lag", transitions lead from each multiple of 0.01 to the next. Those that start after absorption, where
+    nothing moves, are left out.
 
     Parameters
     ----------
@@ -242,12 +250,12 @@ def sample_epidemic(
     observation : {"events", "fixed-lag"}
     rng : int, Generator or None
     min_gap : float
-        Least time between two records of events.
+        Shortest time between two records of events.
 
     Returns
     -------
     Transitions
-        With the number of the trajectory in `groups`, in their order and that of time.
+        Sorted by trajectory and time, with the number of the trajectory in `groups`.
 
     Examples
     --------
@@ -269,14 +277,14 @@ def _at_events(start: Int, min_gap: float, rng: np.random.Generator) -> Transiti
     trajectory = np.arange(len(start))
     last = np.zeros(len(start))
     n_records = np.zeros(len(start), dtype=np.intp)
-    kept = [(trajectory, last.copy(), start)]
+    observed = [(trajectory, last.copy(), start)]
     for clock, counts in ssa(start, T_END, rng):
         recorded = (clock <= T_END) & (clock - last >= min_gap)
         last[recorded] = clock[recorded]
         n_records += recorded
         tenth = recorded & (n_records % EVERY == 0)
-        kept.append((trajectory[tenth], clock[tenth], counts[tenth]))
-    groups, times, states = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        observed.append((trajectory[tenth], clock[tenth], counts[tenth]))
+    groups, times, states = (np.concatenate(parts) for parts in zip(*observed, strict=True))
     order = np.argsort(groups, kind="stable")  # records come in the order of time
     groups, times, x = groups[order], times[order], _shares(states[order])
     pair = groups[1:] == groups[:-1]

@@ -1,4 +1,4 @@
-"""The methods that are compared: how each learns, from the same data, with which settings."""
+"""The methods that are compared: how each learns from the same data, and with which settings."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ import numpy as np
 import itofit
 from itofit._checks import Float
 from itofit.experiments.adam import Adam, AdamRun, train_adam
-from itofit.experiments.catalogue import Case, Functions
+from itofit.experiments.catalogue import Case
+from itofit.model.sde import SDE
 
 QUICK_EPOCHS = 8
 MOST_SECONDS = 1200.0
-"""Of training by Adam: no epoch is started later."""
+"""No epoch of a training by Adam starts after this time."""
 DEEP = (64, 64)
 ADDED_LAYER = (64,)
 FINE_TUNING_RATE = 1e-4
-"""Learning rate of the hybrids: with Adam's 0.001 their first steps lose what they start from."""
+"""Learning rate of the hybrids: with Adam's 0.001 the first steps destroy what they start from."""
 BATCH_OF_DEEP = 32
 
-Report = Callable[[int, int], None]
+ShowProgress = Callable[[int, int], None]
+"""Called with the number of epochs done and of all."""
 
 
-class Problem(NamedTuple):
-    """What a method is given."""
+class Task(NamedTuple):
+    """The data and limits that a method is given."""
 
     case: Case
     train: itofit.Transitions
@@ -41,9 +43,9 @@ class Problem(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What it made of it. Times are without compilation."""
+    """The equation that a method learned, with its losses and times; times are without compilation."""
 
-    functions: Functions
+    sde: SDE
     loss: float
     lowest_loss: float
     seconds: float
@@ -62,18 +64,18 @@ class Method:
     ----------
     name, label : str
     about : str
-        One sentence.
+        One sentence for readers of the results.
     learn : callable
-        learn(problem, report) with report(done, of) for progress.
+        learn(task, show_progress) calls show_progress(done, of) as it goes.
     only : tuple of str
-        Experiments in which it runs unless it is asked for by name; empty: all.
+        Experiments in which it runs by default; empty: all.
     needs_jax : bool
     """
 
     name: str
     label: str
     about: str
-    learn: Callable[[Problem, Report], Outcome]
+    learn: Callable[[Task, ShowProgress], Outcome]
     only: tuple[str, ...] = ()
     needs_jax: bool = False
 
@@ -81,22 +83,20 @@ class Method:
 # Random features
 
 
-def _fitted(problem: Problem, **options: object) -> tuple[itofit.LearnedSDE, float]:
-    """A learned equation and the seconds that it took."""
+def _fitted(task: Task, **options: object) -> tuple[itofit.LearnedSDE, float]:
+    """A learned equation, and how many seconds learning took."""
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", itofit.ConvergenceWarning)
         warnings.simplefilter("ignore", itofit.DataWarning)
-        sde = itofit.fit(problem.train, rng=problem.seed, **options)  # type: ignore[arg-type]
+        sde = itofit.fit(task.train, rng=task.seed, **options)  # type: ignore[arg-type]
     return sde, time.perf_counter() - began
 
 
-def _algorithm_2(
-    problem: Problem, *, resample: bool = True, drift_step: bool = False
-) -> tuple[itofit.LearnedSDE, float]:
-    case = problem.case
+def _algorithm_2(task: Task, *, resample: bool = True, drift_step: bool = False) -> tuple[itofit.LearnedSDE, float]:
+    case = task.case
     return _fitted(
-        problem,
+        task,
         structure=case.structure,
         drift=replace(case.drift_settings, resample=resample),
         covariance=replace(case.covariance_settings, resample=resample),
@@ -105,31 +105,42 @@ def _algorithm_2(
     )
 
 
-def _of_features(problem: Problem, sde: itofit.LearnedSDE, seconds: float, to_best: float, settings: str) -> Outcome:
-    loss = sde.nll(problem.validation)
+def _outcome_of_features(task: Task, sde: itofit.LearnedSDE, seconds: float, to_best: float, settings: str) -> Outcome:
+    loss = sde.nll(task.validation)
     return Outcome(sde, loss, loss, seconds, to_best, 0.0, np.array([to_best]), np.array([loss]), settings)
 
 
-def _learn_algorithm_2(problem: Problem, report: Report, *, resample: bool = True, drift_step: bool = False) -> Outcome:
-    sde, seconds = _algorithm_2(problem, resample=resample, drift_step=drift_step)
-    histories = (sde.drift_history, sde.covariance_history)
-    to_best = seconds if drift_step else float(sum(h.seconds[: h.best_iteration].sum() for h in histories))
-    drift, covariance = sde.drift_settings, sde.covariance_settings
-    return _of_features(problem, sde, seconds, to_best, f"drift {drift}; covariance {covariance}")
+def _learn_algorithm_2(
+    task: Task, show_progress: ShowProgress, *, resample: bool = True, drift_step: bool = False
+) -> Outcome:
+    sde, seconds = _algorithm_2(task, resample=resample, drift_step=drift_step)
+    to_best = seconds if drift_step else _seconds_to_best(sde)
+    return _outcome_of_features(task, sde, seconds, to_best, _settings_text(sde))
 
 
-def _learn_default(problem: Problem, report: Report) -> Outcome:
-    sde, seconds = _fitted(problem)
-    return _of_features(problem, sde, seconds, seconds, f"none; chosen: {sde.structure}, {sde.link} link")
+def _seconds_to_best(sde: itofit.LearnedSDE) -> float:
+    """Training time of drift and covariance, each up to its best iteration."""
+    trainings = (sde.drift_function.training, sde.covariance_function.training)
+    return float(sum(training.seconds[: training.best_iteration].sum() for training in trainings))
+
+
+def _settings_text(sde: itofit.LearnedSDE) -> str:
+    drift, covariance = sde.drift_function.training, sde.covariance_function.training
+    return f"drift {drift.parameters}; covariance {covariance.parameters}"
+
+
+def _learn_default(task: Task, show_progress: ShowProgress) -> Outcome:
+    sde, seconds = _fitted(task)
+    return _outcome_of_features(task, sde, seconds, seconds, f"none; chosen: {sde.structure}, {sde.link} link")
 
 
 # Gradients
 
 
-def _of_adam(run: AdamRun, settings: Adam, before: float = 0.0) -> Outcome:
-    """The outcome of a training that began after so many seconds."""
+def _outcome_of_adam(run: AdamRun, settings: Adam, before: float = 0.0) -> Outcome:
+    """The outcome of a training by Adam that took `before` seconds to prepare."""
     return Outcome(
-        functions=run.network,
+        sde=run.network,
         loss=run.best_loss,
         lowest_loss=run.lowest_loss,
         seconds=before + float(run.seconds[-1]),
@@ -141,44 +152,46 @@ def _of_adam(run: AdamRun, settings: Adam, before: float = 0.0) -> Outcome:
     )
 
 
-def _adam(problem: Problem, batch_size: int | None = None, **options: object) -> Adam:
-    case = problem.case
+def _adam_settings(task: Task, batch_size: int | None = None, **options: object) -> Adam:
+    case = task.case
     return Adam(
         batch_size=batch_size or case.batch_size,
         n_features=case.drift_settings.n_features or 128,
-        epochs=QUICK_EPOCHS if problem.quick else 200,
-        seconds=problem.most_seconds,
+        epochs=QUICK_EPOCHS if task.quick else 200,
+        seconds=task.most_seconds,
         spread=case.spread,
         **options,  # type: ignore[arg-type]
     )
 
 
-def _trained(problem: Problem, settings: Adam, report: Report, start: itofit.LearnedSDE | None = None) -> AdamRun:
+def _trained(
+    task: Task, settings: Adam, show_progress: ShowProgress, start: itofit.LearnedSDE | None = None
+) -> AdamRun:
     return train_adam(
-        problem.train,
-        problem.validation,
+        task.train,
+        task.validation,
         settings,
-        structure=problem.case.structure,
-        rng=problem.seed,
+        structure=task.case.structure,
+        rng=task.seed,
         start=start,
-        progress=report,
+        progress=show_progress,
     )
 
 
-def _learn_adam(problem: Problem, report: Report) -> Outcome:
-    settings = _adam(problem)
-    return _of_adam(_trained(problem, settings, report), settings)
+def _learn_adam(task: Task, show_progress: ShowProgress) -> Outcome:
+    settings = _adam_settings(task)
+    return _outcome_of_adam(_trained(task, settings, show_progress), settings)
 
 
-def _learn_deep(problem: Problem, report: Report) -> Outcome:
-    settings = _adam(problem, BATCH_OF_DEEP, architecture="relu", hidden=DEEP)
-    return _of_adam(_trained(problem, settings, report), settings)
+def _learn_deep(task: Task, show_progress: ShowProgress) -> Outcome:
+    settings = _adam_settings(task, BATCH_OF_DEEP, architecture="relu", hidden=DEEP)
+    return _outcome_of_adam(_trained(task, settings, show_progress), settings)
 
 
-def _learn_hybrid(problem: Problem, report: Report, *, hidden: tuple[int, ...] = ()) -> Outcome:
-    start, before = _algorithm_2(problem)
-    settings = _adam(problem, hidden=hidden, learning_rate=FINE_TUNING_RATE)
-    return _of_adam(_trained(problem, settings, report, start), settings, before)
+def _learn_hybrid(task: Task, show_progress: ShowProgress, *, hidden: tuple[int, ...] = ()) -> Outcome:
+    start, before = _algorithm_2(task)
+    settings = _adam_settings(task, hidden=hidden, learning_rate=FINE_TUNING_RATE)
+    return _outcome_of_adam(_trained(task, settings, show_progress, start), settings, before)
 
 
 METHODS = {
@@ -207,14 +220,14 @@ METHODS = {
             name="no-resampling",
             label="Algorithm 2 without resampling",
             about="The paper's ablation.",
-            learn=lambda problem, report: _learn_algorithm_2(problem, report, resample=False),
+            learn=lambda task, show_progress: _learn_algorithm_2(task, show_progress, resample=False),
             only=("3a",),
         ),
         Method(
             name="drift-step",
             label="Algorithm 2 and a drift step",
             about="The paper's additional drift training, conditioned on the learned Σ.",
-            learn=lambda problem, report: _learn_algorithm_2(problem, report, drift_step=True),
+            learn=lambda task, show_progress: _learn_algorithm_2(task, show_progress, drift_step=True),
             only=("1", "1-", "2", "3a", "3b", "4a", "4b", "5", "5-", "6", "6-lag"),
         ),
         Method(
@@ -237,7 +250,7 @@ METHODS = {
             name="hybrid-deep",
             label="Hybrid, one layer more",
             about="The same with a hidden ReLU layer of 64 added on top of the features.",
-            learn=lambda problem, report: _learn_hybrid(problem, report, hidden=ADDED_LAYER),
+            learn=lambda task, show_progress: _learn_hybrid(task, show_progress, hidden=ADDED_LAYER),
             only=("3a", "3b"),
             needs_jax=True,
         ),
@@ -249,11 +262,11 @@ LABELS = {method.name: method.label for method in METHODS.values()} | {"truth": 
 
 
 def versions() -> str:
-    """Of what computes, as text."""
-    found = [f"itofit {itofit.__version__}", f"Python {platform.python_version()}"]
+    """Versions of itofit, Python and the libraries that compute, as text."""
+    parts = [f"itofit {itofit.__version__}", f"Python {platform.python_version()}"]
     for name in ("numpy", "scipy", "finufft", "jax", "optax"):
         try:
-            found.append(f"{name} {version(name)}")
+            parts.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return ", ".join(found)
+    return ", ".join(parts)

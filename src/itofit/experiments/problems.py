@@ -5,46 +5,41 @@ Data start uniformly in a box and follow the equation for a time h in a thousand
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from itofit._checks import RNG, Float, count, generator
 from itofit.data.transitions import Transitions
-from itofit.learning.paper.arff import ARFF
 from itofit.matrices.symmetric import Factor, Structure
-from itofit.model.likelihood import gaussian_nll
-
-Function = Callable[[Float], Float]
+from itofit.model.known import Function, KnownSDE
+from itofit.waves.parameters import ARFF
 
 FINE_STEPS = 1000
-"""Steps of the simulation within one observed step."""
+"""Number of simulated steps within one observed step."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """One experiment.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Experiment(KnownSDE):
+    """One experiment: the true equation, how its data are made, and how the paper learns it.
 
     Parameters
     ----------
-    name : str
-    drift : callable
-        f: inputs of shape (n, m) to (n, d).
-    diffusion : callable
-        σ: inputs of shape (n, m) to (n, d, d).
+    f, sigma : callable
+        The true drift and diffusion: inputs of shape (n, m) to (n, d) and (n, d, d).
     n_inputs, n_outputs : int
         m and d; the system is underdamped if m = 2d.
+    name : str
     low, high : float
         Every input starts uniformly between them.
     h : float
         Time between the two observations of a transition.
     structure : {"diagonal", "full"}
-        Of Σ, as the paper learns it.
+        The entries of Σ that the paper learns.
     factor : {"cholesky", "symmetric"}
         What kind of matrix σ is.
     settings : ARFF
-        The paper's, for drift and covariance alike.
+        The paper's settings, for drift and covariance alike.
     published_loss : float
         Mean validation loss of Algorithm 2 over ten runs, as published.
     n_points : int
@@ -52,10 +47,6 @@ class Experiment:
     """
 
     name: str
-    drift: Function
-    diffusion: Function
-    n_inputs: int
-    n_outputs: int
     low: float
     high: float
     h: float
@@ -68,7 +59,7 @@ class Experiment:
     @property
     def underdamped(self) -> bool:
         """Whether the inputs are a position and a velocity, and noise drives the velocity alone."""
-        return self.n_inputs == 2 * self.n_outputs
+        return self.kind == "underdamped"
 
     def sample(self, n: int | None = None, rng: RNG = None, *, fine_steps: int = FINE_STEPS) -> Transitions:
         """Transitions of this experiment: n of them, or as many as in the paper.
@@ -94,7 +85,7 @@ class Experiment:
         state = start.copy()
         for _ in range(fine_steps):
             noise = np.sqrt(dt) * random.standard_normal((n, d))
-            move = dt * self.drift(state) + np.einsum("nij,nj->ni", self.diffusion(state), noise)
+            move = dt * self.f(state) + np.einsum("nij,nj->ni", self.sigma(state), noise)
             if self.underdamped:
                 state[:, :d] += dt * state[:, d:]
             state[:, -d:] += move
@@ -102,14 +93,9 @@ class Experiment:
             return Transitions.from_underdamped(start[:, :d], start[:, d:], state[:, :d], state[:, d:], self.h)
         return Transitions.from_pairs(start, state, self.h)
 
-    def covariance(self, x: Float) -> Float:
-        """The true Σ at x: shape (n, d, d)."""
-        sigma = self.diffusion(x)
-        return sigma @ sigma.swapaxes(1, 2)
-
     def true_nll(self, data: Transitions) -> Float:
         """Loss of each transition under the true drift and covariance, shape (n,)."""
-        return gaussian_nll(data.increments, data.h, self.drift(data.inputs), self.covariance(data.inputs))
+        return self.nll(data, pointwise=True)
 
 
 def _diagonal(entries: Function) -> Function:
@@ -160,8 +146,8 @@ def _settings(n_features: int, least: int, most: int, ridge: float = 2e-3, delta
 
 _ONE = Experiment(
     name="1",
-    drift=linear(0.5),
-    diffusion=_constant([[0.1]]),
+    f=linear(0.5),
+    sigma=_constant([[0.1]]),
     n_inputs=1,
     n_outputs=1,
     low=-1,
@@ -173,8 +159,8 @@ _ONE = Experiment(
 )
 _TWO = Experiment(
     name="2",
-    drift=linear(-1.0),
-    diffusion=_diagonal(lambda x: 0.05 * x + 0.005),
+    f=linear(-1.0),
+    sigma=_diagonal(lambda x: 0.05 * x + 0.005),
     n_inputs=2,
     n_outputs=2,
     low=1,
@@ -186,8 +172,8 @@ _TWO = Experiment(
 )
 _THREE_A = Experiment(
     name="3a",
-    drift=cubic,
-    diffusion=_diagonal(lambda x: 0.05 * x + 0.5),
+    f=cubic,
+    sigma=_diagonal(lambda x: 0.05 * x + 0.5),
     n_inputs=1,
     n_outputs=1,
     low=-2,
@@ -199,8 +185,8 @@ _THREE_A = Experiment(
 )
 _FOUR_B = Experiment(
     name="4b",
-    drift=linear(-1.0),
-    diffusion=_constant(_LOWER),
+    f=linear(-1.0),
+    sigma=_constant(_LOWER),
     n_inputs=3,
     n_outputs=3,
     low=-1,
@@ -212,8 +198,8 @@ _FOUR_B = Experiment(
 )
 _FIVE = Experiment(
     name="5",
-    drift=langevin(0.5),
-    diffusion=_constant([[np.sqrt(0.1)]]),
+    f=langevin(0.5),
+    sigma=_constant([[np.sqrt(0.1)]]),
     n_inputs=2,
     n_outputs=1,
     low=-2.5,
@@ -228,21 +214,21 @@ EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
         _ONE,
-        replace(_ONE, name="1-", drift=linear(-0.5)),
+        replace(_ONE, name="1-", f=linear(-0.5)),
         _TWO,
         _THREE_A,
         replace(_THREE_A, name="3b", n_inputs=2, n_outputs=2, settings=_settings(256, 50, 300), published_loss=-3.1807),
         replace(
             _FOUR_B,
             name="4a",
-            diffusion=_constant(_SYMMETRIC),
+            sigma=_constant(_SYMMETRIC),
             factor="symmetric",
             settings=_settings(128, 20, 500, ridge=2e-6, delta=0.02),
             published_loss=-16.102,
         ),
         _FOUR_B,
         _FIVE,
-        replace(_FIVE, name="5-", drift=langevin(-0.5)),
+        replace(_FIVE, name="5-", f=langevin(-0.5)),
     )
 }
 """Experiments 1 to 5 by name. The paper prints the drifts of 1 and 5 with a growing sign; `1-` and `5-` carry the

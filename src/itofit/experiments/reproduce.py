@@ -10,9 +10,8 @@ from pathlib import Path
 from itofit.experiments import figures
 from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import LABELS
-from itofit.experiments.page import write_page
-from itofit.experiments.results import Results, Run, write_tidy
-from itofit.experiments.tables import (
+from itofit.experiments.reproduction_page import write_page
+from itofit.experiments.result_tables import (
     as_markdown,
     order_of_experiments,
     results_table,
@@ -20,6 +19,7 @@ from itofit.experiments.tables import (
     verdict_table,
     verdicts,
 )
+from itofit.experiments.results import Results, Run, write_tidy
 from itofit.model.storage import write_whole
 
 SHOWN = ("algorithm-2", "adam", "default")
@@ -39,10 +39,10 @@ def write_report(results: Results, n_jobs: int, listen: Callable[[int, int], Non
     """
     runs = results.all()
     write_tidy(runs, results.directory)
-    found = verdicts(runs)
+    claims = verdicts(runs)
     tables = [as_markdown(*results_table(rows_of(runs), runs))]
-    if found:
-        tables.append(as_markdown(*verdict_table(found)))
+    if claims:
+        tables.append(as_markdown(*verdict_table(claims)))
     write_whole(results.directory / "results.md", "\n".join(tables))
     drawn = _draw_all(results, order_of_experiments(runs), n_jobs, listen)
     page = results.directory / "index.html"
@@ -68,7 +68,7 @@ def _draw_all(
 
 
 def draw_experiment(results: Results, name: str) -> dict[tuple[str, str], Path]:
-    """Draw what there is to draw of one experiment, as PNG and SVG; returns the PNG files by experiment and kind."""
+    """Draw the figures of one experiment as PNG and SVG; returns the PNG files by experiment and kind."""
     case, runs = CASES[name], results.all(name)
     folder = results.directory / "figures"
     folder.mkdir(exist_ok=True)
@@ -78,12 +78,12 @@ def draw_experiment(results: Results, name: str) -> dict[tuple[str, str], Path]:
     }
     if _has_paths(runs):
         pictures["paths"] = figures.trajectory_distributions(case, runs, LABELS, SHOWN)
-    found = {}
+    files = {}
     for kind, picture in pictures.items():
         path = folder / f"{name}-{kind}"
         figures.save(picture, path)
-        found[name, kind] = path.with_name(f"{path.name}.png")
-    return found
+        files[name, kind] = path.with_name(f"{path.name}.png")
+    return files
 
 
 def _has_paths(runs: Sequence[Run]) -> bool:

@@ -1,7 +1,8 @@
-"""What one training left behind, and the directory in which all of them are kept.
+"""The record of one training, and the directory in which all records are stored.
 
-A directory of results holds `manifest.json`, which says what made it, and one file for each finished training,
-`runs/<experiment>/<method>/<run>.npz`. Files are written whole or not at all, so whatever is there is finished.
+A directory of results holds `manifest.json`, with the version and options that made it, and one file for each finished
+training, `runs/<experiment>/<method>/<run>.npz`. Files are written whole or not at all, so every file that exists is
+finished.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from itofit.model import storage
 FORMAT = 1
 """Version of the layout of a directory of results."""
 TRUTH = "truth"
-"""The "method" whose functions are the true ones."""
+"""The name of the true equation among the methods."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,32 +38,32 @@ class Run:
     run : int
         Runs of all methods with the same experiment and number share their data.
     seed : int
-        From which data, split and training follow.
+        The seed from which data, split and training follow.
     n_train, n_validation : int
     loss : float
-        Validation loss of the network that the method returned.
+        Validation loss of the equation that the method returned.
     truth_loss : float
-        That of the true drift and covariance on the same points.
+        Validation loss of the true equation on the same points.
     expected_loss : float
         The expected minimum loss.
     lowest_loss : float
         The lowest validation loss at any epoch; for methods without epochs the same as `loss`.
     seconds, seconds_to_best : float
-        Of the whole training, and until the returned network was found; without compilation.
+        Time of the whole training, and until the returned equation was reached; without compilation.
     compile_seconds : float
     settings : str
     versions : str
-        Of itofit, Python and what else computed.
+        Versions of itofit, Python and the libraries that compute.
     curve_seconds, curve_losses : arrays of shape (E,)
-        Validation loss after so much time, for each epoch; one value for methods without epochs.
+        Training time and validation loss after each epoch; one value for methods without epochs.
     points : array of shape (n, m)
-        Where the functions below were evaluated; the same for all methods of an experiment and run.
+        Points at which drift and covariance were evaluated; the same for all methods of an experiment and run.
     drift : array of shape (n, d)
     covariance : array of shape (n, d, d)
     histogram : array of shape (C, T, B)
-        Share of simulated paths in each of B bins, at T times, for C components; empty if there is none.
+        Share of simulated paths in each of B bins, at T times, for C components; empty if none were simulated.
     edges : array of shape (C, B + 1)
-        Of the bins.
+        Edges of the bins.
     """
 
     experiment: str
@@ -90,7 +91,7 @@ class Run:
 
     @property
     def excess(self) -> float:
-        """The loss above that of the truth."""
+        """How much the loss is above the truth's."""
         return self.loss - self.truth_loss
 
     def scalars(self) -> dict[str, Any]:
@@ -114,7 +115,10 @@ class Results:
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str], quick: bool, seed: int) -> Results:
-        """The results in a directory, which is made if there is none; an InputError if they are of another kind."""
+        """The results in a directory, which is made if it does not exist.
+
+        Raises InputError if it holds results of another version, seed or size, or anything else.
+        """
         root = Path(directory)
         manifest = root / "manifest.json"
         wanted = {"format": FORMAT, "itofit": __version__, "quick": quick, "seed": seed}
@@ -128,21 +132,21 @@ class Results:
         return cls(root, quick)
 
     def path(self, experiment: str, method: str, run: int) -> Path:
-        """Where a run is kept."""
+        """The file of a run."""
         return self.directory / "runs" / experiment / method / f"{run}.npz"
 
     def has(self, experiment: str, method: str, run: int) -> bool:
-        """Whether a run is finished."""
+        """Whether a run is finished and saved."""
         return self.path(experiment, method, run).exists()
 
     def save(self, run: Run) -> None:
-        """Keep a run."""
+        """Write a run to its file."""
         path = self.path(run.experiment, run.method, run.run)
         path.parent.mkdir(parents=True, exist_ok=True)
         storage.write(path, run.arrays(), run.scalars())
 
     def load(self, experiment: str, method: str, run: int) -> Run:
-        """A finished run."""
+        """Read a finished run."""
         path = self.path(experiment, method, run)
         arrays, metadata = storage.read(path)
         known = {field.name for field in fields(Run)}
@@ -154,19 +158,19 @@ class Results:
     def all(self, experiment: str = "*") -> list[Run]:
         """Every finished run, or those of one experiment, by experiment, method and number."""
         paths = sorted(self.directory.glob(f"runs/{experiment}/*/*.npz"))
-        found = [self.load(path.parts[-3], path.parts[-2], int(path.stem)) for path in paths]
-        return sorted(found, key=lambda run: (run.experiment, run.method, run.run))
+        runs = [self.load(path.parts[-3], path.parts[-2], int(path.stem)) for path in paths]
+        return sorted(runs, key=lambda run: (run.experiment, run.method, run.run))
 
 
 def _check_manifest(path: Path, wanted: dict[str, Any]) -> None:
     try:
-        found = dict(json.loads(path.read_text(encoding="utf-8")))
-        made_by, _, quick, seed = (found[name] for name in ("itofit", "format", "quick", "seed"))
+        manifest = dict(json.loads(path.read_text(encoding="utf-8")))
+        made_by, _, quick, seed = (manifest[name] for name in ("itofit", "format", "quick", "seed"))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is damaged ({error!r}); choose another directory with -o") from error
-    if any(found[name] != wanted[name] for name in ("itofit", "format")):
+    if any(manifest[name] != wanted[name] for name in ("itofit", "format")):
         raise InputError(
-            f"{path.parent} holds results of itofit {made_by} (format {found['format']}), this is {__version__} "
+            f"{path.parent} holds results of itofit {made_by} (format {manifest['format']}), this is {__version__} "
             f"(format {FORMAT}); runs of two versions are not mixed: choose another directory with -o"
         )
     if quick != wanted["quick"]:

@@ -1,7 +1,7 @@
-"""Runs of all methods on all experiments: in parallel, resumable, every finished one kept at once.
+"""Runs of all methods on all experiments: in parallel, resumable, each saved as soon as it is finished.
 
-Methods are compared on the same data: a job is one experiment and one run number, whose data are made once and handed
-to every method that has not finished there yet.
+Methods are compared on the same data: a job is one experiment and one run number. Its data are made once and handed to
+every method that has not finished there yet.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from itofit._checks import Float
-from itofit.experiments.catalogue import CASES, Case, Functions
-from itofit.experiments.methods import METHODS, MOST_SECONDS, Outcome, Problem, versions
+from itofit.experiments.catalogue import CASES, Case
+from itofit.experiments.methods import METHODS, MOST_SECONDS, Outcome, Task, versions
 from itofit.experiments.results import TRUTH, Results, Run
-from itofit.model.likelihood import gaussian_nll
+from itofit.model.sde import SDE
 
 HELD_OUT = 0.1
 MOST_POINTS = 1_000
-"""Validation inputs at which the learned functions are kept."""
+"""Number of validation inputs at which the learned functions are saved."""
 N_PATHS, QUICK_PATHS = 10_000, 1_000
 N_TIMES, N_BINS = 101, 80
-"""Of the distribution of paths."""
+"""Times and bins of the distribution of paths."""
 
 Message = tuple[str, str, int, int]
-"""What is being done, by which method, how far, and of how much."""
+"""The job, its method, how many steps are done, and of how many."""
 Listener = Callable[[Message], None]
 
 
 class Job(NamedTuple):
-    """All methods that one run of one experiment lacks."""
+    """One run of one experiment, with the methods that are still missing there."""
 
     experiment: str
     run: int
@@ -50,7 +50,7 @@ class Job(NamedTuple):
 
     @property
     def label(self) -> str:
-        """For people."""
+        """The job's name in messages."""
         return f"experiment {self.experiment}, run {self.run}"
 
 
@@ -70,7 +70,7 @@ def missing(
     seed: int,
     most_seconds: float = MOST_SECONDS,
 ) -> list[Job]:
-    """The jobs that are still to be done, long ones first; `methods` None: each where it belongs."""
+    """The jobs that are still to be done, long ones first; with `methods` None, each method runs where it belongs."""
     jobs = []
     for experiment in experiments:
         for run in range(runs):
@@ -92,59 +92,58 @@ def methods_of(experiment: str, methods: Sequence[str] | None) -> list[str]:
 
 
 def seeds(job: Job) -> tuple[int, int, int]:
-    """Seeds of data, split and training, which no other experiment or run shares."""
+    """Seeds of data, split and training; other experiments and runs have others."""
     root = np.random.SeedSequence([job.seed, crc32(job.experiment.encode()), job.run])
     data, split, training = root.generate_state(3).tolist()
     return data, split, training
 
 
 def perform(job: Job, results: Results, listen: Listener) -> Iterator[Done]:
-    """Do a job, method by method; a method that fails does not keep the others from running."""
+    """Do a job, method by method; if one fails, the others still run."""
     case = CASES[job.experiment]
     data_seed, split_seed, training_seed = seeds(job)
     listen((job.label, "data", 0, 1))
     train, validation = case.sample(np.random.default_rng(data_seed), results.quick).split(HELD_OUT, rng=split_seed)
-    problem = Problem(case, train, validation, training_seed, results.quick, job.most_seconds)
+    task = Task(case, train, validation, training_seed, results.quick, job.most_seconds)
     if not results.has(job.experiment, TRUTH, job.run):
-        results.save(_record(job, problem, TRUTH, _truth(problem), None))
+        results.save(_record(job, task, TRUTH, _truth(task), None))
     truth = results.load(job.experiment, TRUTH, job.run)
     for name in job.methods:
         listen((job.label, METHODS[name].label, 0, 1))
         try:
-            outcome = METHODS[name].learn(problem, partial(_tell, listen, job.label, METHODS[name].label))
-            results.save(_record(job, problem, name, outcome, truth))
-        except Exception:  # one failure must not end hours of work; the command tells of it and fails at the end
+            outcome = METHODS[name].learn(task, partial(_show_progress, listen, job.label, METHODS[name].label))
+            results.save(_record(job, task, name, outcome, truth))
+        except Exception:  # one failure must not end hours of work; the command reports it at the end
             yield Done(job, name, traceback.format_exc())
         else:
             yield Done(job, name, "")
 
 
-def _tell(listen: Listener, label: str, method: str, done: int, of: int) -> None:
+def _show_progress(listen: Listener, label: str, method: str, done: int, of: int) -> None:
     listen((label, method, done, of))
 
 
-def _truth(problem: Problem) -> Outcome:
-    """The true functions as if they had been learned."""
-    truth, validation = problem.case.truth, problem.validation
-    x = validation.inputs
-    loss = float(gaussian_nll(validation.increments, validation.h, truth.drift(x), truth.covariance(x)).mean())
+def _truth(task: Task) -> Outcome:
+    """The true equation as if it had been learned."""
+    truth = task.case.truth
+    loss = truth.nll(task.validation)
     return Outcome(truth, loss, loss, 0.0, 0.0, 0.0, np.zeros(1), np.array([loss]), "")
 
 
-def _record(job: Job, problem: Problem, name: str, outcome: Outcome, truth: Run | None) -> Run:
-    """What a method left behind; `truth` is None for the truth itself."""
-    case, validation = problem.case, problem.validation
+def _record(job: Job, task: Task, name: str, outcome: Outcome, truth: Run | None) -> Run:
+    """The record of a method's outcome; `truth` is None for the truth itself."""
+    case, validation = task.case, task.validation
     points = validation.inputs[:MOST_POINTS]
     if case.n_inputs == 1:
         points = np.sort(points, axis=0)
-    functions, edges = (None, None) if truth is None else (outcome.functions, truth.edges)
-    histogram, edges = _distribution(job, case, functions, edges, problem.quick)
+    sde, edges = (None, None) if truth is None else (outcome.sde, truth.edges)
+    histogram, edges = _distribution(job, case, sde, edges, task.quick)
     return Run(
         experiment=job.experiment,
         method=name,
         run=job.run,
         seed=job.seed,
-        n_train=len(problem.train),
+        n_train=len(task.train),
         n_validation=len(validation),
         loss=outcome.loss,
         truth_loss=outcome.loss if truth is None else truth.loss,
@@ -158,21 +157,22 @@ def _record(job: Job, problem: Problem, name: str, outcome: Outcome, truth: Run 
         curve_seconds=outcome.curve_seconds,
         curve_losses=outcome.curve_losses,
         points=points,
-        drift=outcome.functions.drift(points),
-        covariance=outcome.functions.covariance(points),
+        drift=outcome.sde.drift(points),
+        covariance=outcome.sde.covariance(points),
         histogram=histogram,
         edges=edges,
     )
 
 
-def _distribution(
-    job: Job, case: Case, functions: Functions | None, edges: Float | None, quick: bool
-) -> tuple[Float, Float]:
-    """Shares of simulated paths in bins, and the edges of the bins; empty after the first run."""
+def _distribution(job: Job, case: Case, sde: SDE | None, edges: Float | None, quick: bool) -> tuple[Float, Float]:
+    """Shares of simulated paths in bins, and the edges of the bins; empty after the first run.
+
+    With sde None the paths are those of the truth, and with edges None the bins are chosen from the paths.
+    """
     if case.paths is None or job.run > 0:
         return np.empty((0, 0, 0)), np.empty((0, 0))
     rng = np.random.default_rng([job.seed, crc32(job.experiment.encode())])
-    paths = case.paths(functions, QUICK_PATHS if quick else N_PATHS, rng)
+    paths = case.paths(sde, QUICK_PATHS if quick else N_PATHS, rng)
     times = np.linspace(0, case.n_steps, N_TIMES).astype(int)
     values = np.moveaxis(paths[:, times], 2, 0)  # (C, n, T)
     if edges is None:
@@ -191,7 +191,7 @@ def _distribution(
 
 
 def run_all(results: Results, work: Sequence[Job], n_jobs: int, listen: Listener) -> Iterator[Done]:
-    """Do all jobs, `n_jobs` at a time, each in a process with its share of the cores; in this one if one at a time."""
+    """Do all jobs, `n_jobs` at a time: each in a process with its share of the cores, or one by one in this process."""
     if n_jobs == 1 or len(work) <= 1:
         for job in work:
             yield from perform(job, results, listen)
@@ -208,9 +208,9 @@ def run_all(results: Results, work: Sequence[Job], n_jobs: int, listen: Listener
             left = len(work)
             for job in work:
                 pool.apply_async(
-                    _perform_and_tell,
+                    _perform_and_send,
                     (job, results, messages),
-                    error_callback=partial(_tell_of_failure, messages, job),
+                    error_callback=partial(_send_failure, messages, job),
                 )
             while left:
                 message = messages.get()
@@ -226,7 +226,7 @@ def run_all(results: Results, work: Sequence[Job], n_jobs: int, listen: Listener
             pool.join()
 
 
-def _tell_of_failure(messages: MessageQueue[Message | Done | None], job: Job, error: BaseException) -> None:
+def _send_failure(messages: MessageQueue[Message | Done | None], job: Job, error: BaseException) -> None:
     messages.put(Done(job, "", repr(error)))
 
 
@@ -237,7 +237,7 @@ def _start_worker(shares: Queue[list[int]]) -> None:
         os.sched_setaffinity(0, cores)
 
 
-def _perform_and_tell(job: Job, results: Results, messages: MessageQueue[Message | Done | None]) -> None:
+def _perform_and_send(job: Job, results: Results, messages: MessageQueue[Message | Done | None]) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
     with threadpool_limits(cores) if cores else nullcontext():
         for done in perform(job, results, messages.put):

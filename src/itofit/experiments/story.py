@@ -1,4 +1,4 @@
-"""What the results say, in sentences computed from them."""
+"""Sentences about the results, computed from them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import LABELS
+from itofit.experiments.result_tables import CLEAR, Row, Spread, Verdict, conclusion, order_of_experiments
 from itofit.experiments.results import Run
-from itofit.experiments.tables import CLEAR, Row, Spread, Verdict, conclusion, order_of_experiments
 
 
 def agreement(rows: Sequence[Row]) -> list[str]:
-    """Algorithm 2's losses against the published ones."""
+    """How many losses of Algorithm 2 agree with the published ones."""
     compared = [row for row in rows if row.method == "algorithm-2" and row.agreement]
     if not compared:
         return []
@@ -28,7 +28,7 @@ def agreement(rows: Sequence[Row]) -> list[str]:
 
 
 def speed(rows: Sequence[Row]) -> list[str]:
-    """Training times against the published ones."""
+    """How training times compare with the published ones."""
     ratios = {
         row.experiment: row.published.seconds / row.seconds.mean
         for row in rows
@@ -46,17 +46,17 @@ def speed(rows: Sequence[Row]) -> list[str]:
 
 def paired(runs: Sequence[Run], method: str, other: str) -> dict[str, Spread]:
     """Loss of a method minus that of another on the same data, by experiment."""
-    found = {}
+    differences = {}
     for experiment in order_of_experiments(runs):
         losses = {(run.method, run.run): run.loss for run in runs if run.experiment == experiment}
         numbers = [n for name, n in losses if name == method and (other, n) in losses]
         if numbers:
-            found[experiment] = Spread.of([losses[method, n] - losses[other, n] for n in numbers])
-    return found
+            differences[experiment] = Spread.of([losses[method, n] - losses[other, n] for n in numbers])
+    return differences
 
 
 def comparison(runs: Sequence[Run], method: str, other: str) -> list[str]:
-    """Where a method loses less than another on the same data, and where more."""
+    """In which experiments a method has a lower loss than another on the same data, and in which a higher one."""
     differences = paired(runs, method, other)
     if not differences:
         return []
@@ -69,13 +69,13 @@ def comparison(runs: Sequence[Run], method: str, other: str) -> list[str]:
     return [f"{LABELS[method]} against {LABELS[other]}, loss on the same data: {'; '.join(parts)}."]
 
 
-def claims(found: Sequence[Verdict]) -> list[str]:
-    """The claim about Adam, and what becomes of it in the end."""
-    if not found:
+def claims(verdicts: Sequence[Verdict]) -> list[str]:
+    """Whether the claim about Adam holds, and how the losses compare after more time."""
+    if not verdicts:
         return []
-    better = [v.experiment for v in found if v.difference.mean < -CLEAR * v.difference.error]
-    never = [v.experiment for v in found if v.reached == 0]
-    lines = [conclusion(found)]
+    better = [v.experiment for v in verdicts if v.difference.mean < -CLEAR * v.difference.error]
+    never = [v.experiment for v in verdicts if v.reached == 0]
+    lines = [conclusion(verdicts)]
     if better:
         lines.append(f"Given more time it ends lower in {', '.join(better)}.")
     if never:
@@ -84,7 +84,7 @@ def claims(found: Sequence[Verdict]) -> list[str]:
 
 
 def hybrid(runs: Sequence[Run]) -> list[str]:
-    """Whether fine-tuning reaches a lower loss than either, and in what time."""
+    """Losses of the hybrids against those of the other methods, and their training times."""
     lines = []
     for experiment in order_of_experiments(runs):
         for method in ("hybrid", "hybrid-deep"):
@@ -104,5 +104,5 @@ def hybrid(runs: Sequence[Run]) -> list[str]:
 
 
 def remarks(runs: Sequence[Run]) -> dict[str, str]:
-    """What a reader should know of each experiment."""
+    """The remarks on the experiments, by name."""
     return {name: CASES[name].remark for name in order_of_experiments(runs)}

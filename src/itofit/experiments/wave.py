@@ -40,14 +40,14 @@ import numpy.typing as npt
 
 from itofit._checks import RNG, Float, InputError, columns, count, generator, positive
 from itofit.data.transitions import Transitions
-from itofit.learning.paper.arff import ARFF
 from itofit.matrices.symmetric import Structure
-from itofit.model.likelihood import gaussian_nll
+from itofit.model.known import KnownSDE
+from itofit.waves.parameters import ARFF
 
 N_CELLS = 1000
 T_END = 2
 MARGIN = 2
-"""The data leave out as many grid points at each end of [0, 1)."""
+"""The data leave out this many grid points at each end of [0, 1)."""
 
 STRUCTURE: Structure = "diagonal"
 DRIFT_SETTINGS = ARFF(
@@ -79,7 +79,7 @@ def drift(x: npt.ArrayLike) -> Float:
     >>> wave.drift([0.125])
     array([[5.]])
     """
-    return _force(columns("x", x, n_columns=1))
+    return EQUATION.drift(x)
 
 
 def sigma(x: npt.ArrayLike) -> Float:
@@ -104,7 +104,7 @@ def sigma(x: npt.ArrayLike) -> Float:
 
 
 def covariance(x: npt.ArrayLike) -> Float:
-    """Σ(x) = (σ(x)/2)², what the Euler-Maruyama form of the scheme has: shape (n, 1) to (n, 1, 1).
+    """Σ(x) = (σ(x)/2)², the covariance of the Euler-Maruyama form of the scheme: shape (n, 1) to (n, 1, 1).
 
     Examples
     --------
@@ -112,12 +112,12 @@ def covariance(x: npt.ArrayLike) -> Float:
     >>> round(float(wave.covariance([0.5]).item()), 6)
     0.0025
     """
-    return ((sigma(x) / 2) ** 2)[:, :, None]
+    return EQUATION.covariance(x)
 
 
 def true_nll(data: Transitions) -> Float:
     """Loss of each transition under the true drift and covariance, shape (n,)."""
-    return gaussian_nll(data.increments, data.h, drift(data.inputs), covariance(data.inputs))
+    return EQUATION.nll(data, pointwise=True)
 
 
 def _force(x: Float) -> Float:
@@ -130,6 +130,10 @@ def _bump(x: Float) -> Float:
 
 def _random_force(x: Float) -> Float:
     return (1 + _bump(x)) / 20
+
+
+EQUATION = KnownSDE(f=_force, sigma=lambda x: (_random_force(x) / 2)[:, :, None], general=True)
+"""The Euler-Maruyama form of a step; its input, the position, does not follow from ũ, which moves."""
 
 
 def _initial_value(x: Float) -> Float:
@@ -226,7 +230,7 @@ def sample_wave(n_cells: int = N_CELLS, rng: RNG = None) -> Transitions:
     Returns
     -------
     Transitions
-        Of step h̃ = h²/2, in the order of time, and of position within each step.
+        Their step is h̃ = h²/2; they are sorted by time, then by position.
 
     Examples
     --------

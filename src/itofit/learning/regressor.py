@@ -11,9 +11,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from itofit._checks import Float
 from itofit._progress import Progress
 from itofit.data.rows import ArrayRows
-from itofit.learning.paper.arff import ARFF, Pairing
-from itofit.learning.paper.regression import Sample, Scaling, fit_series, warn_if_unsettled
+from itofit.learning.paper.regression import Rows, TrainingSet, fit_series, warn_if_unsettled
 from itofit.waves.normal_equations import Form
+from itofit.waves.parameters import ARFF, Pairing
+from itofit.waves.scaling import Scaling
 
 
 class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -30,10 +31,8 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     ----------
     series_ : FourierSeries
         The learned function.
-    history_ : History
-        How training went.
-    settings_ : Settings
-        The parameters, with every choice made.
+    training_ : Training
+        How training went, and its parameters with every choice made.
     n_iter_ : int
         Number of iterations made.
     n_features_in_ : int
@@ -91,12 +90,20 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         seed = int(check_random_state(parameters.pop("random_state")).randint(np.iinfo(np.int32).max))
         with Progress(None) as bar:
             random = np.random.default_rng(seed)
-            scaling = Scaling.of(points.min(axis=0), points.max(axis=0), targets.mean(axis=0))
-            sample = Sample(random, ArrayRows(points, targets), ARFF(**parameters), scaling, bar, "training")
-            fitted = fit_series(random, sample, np.where(spread > 0, spread, 1.0))
-        warn_if_unsettled(fitted.history, "training")
-        self.series_, self.history_, self.settings_ = fitted
-        self.n_iter_ = self.history_.n_iterations
+            rows = Rows(
+                data=ArrayRows(points, targets),
+                points_and_targets=lambda block: (block.x, block.y),
+                scaling=Scaling.of(points.min(axis=0), points.max(axis=0), targets.mean(axis=0)),
+                n_rows=len(points),
+                n_outputs=targets.shape[1],
+                progress=bar,
+                label="training",
+            )
+            training_set = TrainingSet(random, rows, ARFF(**parameters))
+            learned = fit_series(random, training_set, np.where(spread > 0, spread, 1.0))
+        warn_if_unsettled(learned.training, "training")
+        self.series_, self.training_ = learned.series, learned.training
+        self.n_iter_ = self.training_.n_iterations
         return self
 
     def predict(self, X: npt.ArrayLike) -> Float:

@@ -27,10 +27,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from itofit._checks import Float, Int
-from itofit.learning.automatic.evidence import OFF, SETTLED, Basis, Solved, inverse_root, updated_ridges
+from itofit.learning.automatic.evidence import Basis, Solution, Solved, inverse_root, maximise_evidence
+from itofit.model.training import SWITCHED_OFF
+from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries
 
 STEEPNESS = (1.0, 0.75, 0.5, 0.25)
@@ -41,6 +42,18 @@ LEAST_DETERMINED = 0.5
 """Amplitudes that a group determines at least, for the uncertainty of its ridge."""
 NEGLIGIBLE = 1e-4
 """Directions whose standard deviation is a smaller share of the largest are left out."""
+
+
+class Posterior(NamedTuple):
+    """Amplitudes of d functions (1, X) c, and how far they may be off."""
+
+    amplitudes: Float  # (d, R + 1)
+    squares: Float  # (d, R + 1, R + 1): M of each
+
+    def turned(self, operators: Float) -> Posterior:
+        """That of amplitudes turned by matrices (d, R + 1, R + 1), function by function."""
+        amplitudes = np.einsum("jab,jb->ja", operators, self.amplitudes)
+        return Posterior(amplitudes, operators @ self.squares @ operators.swapaxes(1, 2))
 
 
 # Amplitudes
@@ -57,19 +70,19 @@ def mean_squares(parts: Sequence[Solved], unit: Float | None = None) -> Float:
         Of the outputs.
     """
     p = len(parts) if unit is None else len(unit)
-    found = np.concatenate([_mean_squares(part, p // len(parts)) for part in parts])
-    return found if unit is None else found * unit[:, None, None] ** 2
+    squares = np.concatenate([_mean_squares(part, p // len(parts)) for part in parts])
+    return squares if unit is None else squares * unit[:, None, None] ** 2
 
 
 def posterior_squares(parts: Sequence[Solved], unit: Float) -> Float:
     """What of M is noise: σ² (A + P)⁻¹ for the ridges of the fit, of the amplitudes in use; parameters as above."""
-    p, found = len(unit) // len(parts), []
+    p, squares = len(unit) // len(parts), []
     for part in parts:
-        used = np.flatnonzero(part.P < OFF)
+        used = np.flatnonzero(part.P < SWITCHED_OFF)
         W = np.zeros((len(used), len(part.P)))
         W[:, used] = inverse_root(part.A[np.ix_(used, used)], part.P[used])[0]
-        found += [part.variance * own.T @ own for own in np.split(W, p, axis=1)]
-    return np.array(found) * unit[:, None, None] ** 2
+        squares += [part.variance * own.T @ own for own in np.split(W, p, axis=1)]
+    return np.array(squares) * unit[:, None, None] ** 2
 
 
 def _mean_squares(solved: Solved, p: int) -> Float:
@@ -78,7 +91,7 @@ def _mean_squares(solved: Solved, p: int) -> Float:
     own = _restricted(solved, used)
     size = len(solved.P) // p
     outputs = [slice(j * size, (j + 1) * size) for j in range(p)]
-    log_evidence, found = [], []
+    log_evidence, squares = [], []
     for ridged in _ridged(own):
         W = ridged.W
         if len(used) < len(doubted):
@@ -87,10 +100,10 @@ def _mean_squares(solved: Solved, p: int) -> Float:
         shifts = np.zeros((1 + len(ridged.moves), len(doubted)))
         shifts[:, used] = [ridged.m - own.c, *ridged.moves]
         rows = np.concatenate([np.sqrt(solved.variance) * W, shifts])
-        found.append([rows[:, output].T @ rows[:, output] for output in outputs])
+        squares.append([rows[:, output].T @ rows[:, output] for output in outputs])
         log_evidence.append(ridged.log_evidence)
     weight = np.exp(np.array(log_evidence) - max(log_evidence))
-    return np.asarray(np.einsum("s,sjkl->jkl", weight / weight.sum(), np.array(found)))
+    return np.asarray(np.einsum("s,sjkl->jkl", weight / weight.sum(), np.array(squares)))
 
 
 def _used_and_doubted(solved: Solved) -> tuple[Int, Float]:
@@ -102,7 +115,7 @@ def _used_and_doubted(solved: Solved) -> tuple[Int, Float]:
     used = np.ones(len(P), dtype=bool)
     for own in (np.flatnonzero(group == g) for g in np.unique(group[group >= 0])):
         smallest = P[own].min()
-        if smallest >= OFF:
+        if smallest >= SWITCHED_OFF:
             used[own] = False
             P[own] *= np.diagonal(A)[own].mean() / smallest
     return np.flatnonzero(used), P
@@ -124,42 +137,67 @@ class _Ridged(NamedTuple):
     log_evidence: float
 
 
+class _Posterior:
+    """The posterior of a regression's amplitudes for ridges λ_g/μˢ of one steepness s."""
+
+    def __init__(self, solved: Solved, penalty: Float, place: Int, n_groups: int) -> None:
+        self.solved, self.penalty, self.place, self.n_groups = solved, penalty, place, n_groups
+        self.has_ridge = solved.group >= 0
+
+    def ridge_of_each(self, ridges: Float) -> Float:
+        """P (q,) for ridges (G,)."""
+        P = np.zeros(len(self.solved.b))
+        P[self.has_ridge] = ridges[self.place] * self.penalty
+        return P
+
+    def solve(self, ridges: Float) -> Solution:
+        """For the loop that maximises the evidence."""
+        P = self.ridge_of_each(ridges)
+        W, _ = inverse_root(self.solved.A, P)
+        m = W.T @ (W @ self.solved.b)
+        used = np.bincount(self.place, self.penalty * m[self.has_ridge] ** 2, self.n_groups).astype(float)
+        return Solution(ridges, m, self.determined(W, P), used, self.solved.variance, root=W)
+
+    def determined(self, W: Float, P: Float) -> Float:
+        """Number of amplitudes of each group (G,) that the data determine."""
+        shares = np.clip(1 - np.einsum("ij,ij->j", W, W) * P, 0.0, 1.0)[self.has_ridge]
+        return np.bincount(self.place, shares, self.n_groups).astype(float)
+
+    def at(self, solution: Solution) -> _Ridged:
+        """All that is needed of it."""
+        P, W, m = self.ridge_of_each(solution.ridges), solution.root, solution.c
+        assert W is not None
+        uncertain = np.sqrt(2 / np.maximum(solution.determined, LEAST_DETERMINED))
+        groups = [np.flatnonzero(self.has_ridge)[self.place == g] for g in range(self.n_groups)]
+        moves = [u * (W.T @ (W[:, own] @ (P[own] * m[own]))) for u, own in zip(uncertain, groups, strict=True)]
+        projected, log_det = W @ self.solved.b, -2 * float(np.log(np.diagonal(W)).sum())
+        fit = float(projected @ projected) / self.solved.variance
+        log_evidence = 0.5 * (fit - log_det + float(np.log(P[self.has_ridge]).sum()))
+        return _Ridged(P, W, m, moves, log_evidence)
+
+
 def _ridged(solved: Solved) -> Iterator[_Ridged]:
     """The posterior with the ridges of each steepness; the first are those of the fit."""
-    A, b, P, _, group, variance = solved
-    has_ridge = group >= 0
-    _, place = np.unique(group[has_ridge], return_inverse=True)
-    G = place.max(initial=-1) + 1
-    ridges = np.array([P[has_ridge][place == g].min() for g in range(G)])
-    penalty = P[has_ridge] / ridges[place]
-    for steepness in STEEPNESS if G else (1.0,):
-        own, P = penalty**steepness, np.zeros(len(b))
-        for _ in range(MOST_ROUNDS):
-            P[has_ridge] = ridges[place] * own
-            W, log_det = inverse_root(A, P)
-            projected = W @ b
-            m = W.T @ projected
-            shares = np.clip(1 - np.einsum("ij,ij->j", W, W) * P, 0.0, 1.0)[has_ridge]
-            determined = np.bincount(place, shares, G).astype(float)
-            if steepness == 1.0:
-                break
-            used = np.bincount(place, own * m[has_ridge] ** 2, G).astype(float)
-            new = updated_ridges(ridges, determined, variance, used)
-            if np.abs(np.log(new / ridges)).max() < SETTLED:
-                break
-            ridges = new
-        groups = [np.flatnonzero(has_ridge)[place == g] for g in range(G)]
-        uncertain = np.sqrt(2 / np.maximum(determined, LEAST_DETERMINED))
-        moves = [u * (W.T @ (W[:, own] @ (P[own] * m[own]))) for u, own in zip(uncertain, groups, strict=True)]
-        fit = float(projected @ projected) / variance
-        log_evidence = 0.5 * (fit - log_det + float(np.log(P[has_ridge]).sum()))
-        yield _Ridged(P.copy(), W, m, moves, log_evidence)
+    has_ridge = solved.group >= 0
+    _, place = np.unique(solved.group[has_ridge], return_inverse=True)
+    n_groups = place.max(initial=-1) + 1
+    own = solved.P[has_ridge]
+    ridges = np.array([own[place == g].min() for g in range(n_groups)])
+    penalty = own / ridges[place]
+    for steepness in STEEPNESS if n_groups else (1.0,):
+        posterior = _Posterior(solved, penalty**steepness, place, n_groups)
+        if steepness == 1:
+            solution = posterior.solve(ridges)
+        else:
+            best = maximise_evidence(posterior.solve, ridges, MOST_ROUNDS)
+            solution, ridges = best.solution, best.solution.ridges if best.settled else best.ridges
+        yield posterior.at(solution)
 
 
 # Functions
 
 
-def spread_series(basis: Basis, squares: Float, shift: Float, scale: Float) -> FourierSeries:
+def spread_series(basis: Basis, squares: Float, scaling: Scaling) -> FourierSeries:
     """The functions whose squares add up to the variances of p outputs, q for each: a series with p·q outputs.
 
     Parameters
@@ -167,7 +205,7 @@ def spread_series(basis: Basis, squares: Float, shift: Float, scale: Float) -> F
     basis : Basis
     squares : array of shape (p, R + 1, R + 1)
         M of intercept and c.
-    shift, scale : arrays of shape (m,)
+    scaling : Scaling
         Of the inputs.
     """
     parts = []
@@ -180,20 +218,4 @@ def spread_series(basis: Basis, squares: Float, shift: Float, scale: Float) -> F
     for place, part in zip(rows, parts, strict=True):
         place[: len(part)] = part
     flat = rows.reshape(-1, squares.shape[2])
-    return basis.series(flat[:, 0], flat[:, 1:].T, shift, scale)
-
-
-def standard_deviations(series: FourierSeries, x: npt.ArrayLike, p: int) -> Float:
-    """Those of p outputs at points x of shape (n, m): shape (n, p)."""
-    values = series(x)
-    return np.sqrt((values.reshape(len(values), p, -1) ** 2).sum(axis=2))
-
-
-def with_members(own: Float, values: Float, others: Sequence[Float]) -> Float:
-    """Standard deviations of values with what other fits of the same data say of the choice of frequencies.
-
-    Two fits differ by twice the variance that the choice gives to one.
-    """
-    if not others:
-        return own
-    return np.sqrt(own**2 + 0.5 * np.mean([(other - values) ** 2 for other in others], axis=0))
+    return basis.series(flat[:, 0], flat[:, 1:].T, scaling)

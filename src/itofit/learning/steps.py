@@ -20,27 +20,32 @@ mean is still that of steps of the mean length, by the identity of Wald, but the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
-from itofit.data.rows import scaled
+from itofit.data.passes import Data, add_up
+from itofit.data.rows import PASS_ROWS
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.covariance import NO_FEATURES
 from itofit.learning.automatic.drift import Drift, amplitude_ridges
-from itofit.learning.automatic.evidence import OFF, Basis, solve_penalised, with_intercept
+from itofit.learning.automatic.evidence import Basis, solve_penalised, with_intercept
 from itofit.learning.automatic.sigma import Sigma, features_at
-from itofit.learning.paper.regression import Scaling
-from itofit.learning.spread import posterior_squares
-from itofit.matrices.links import Spectrum, divided_difference
+from itofit.learning.spread import Posterior, posterior_squares, spread_series
+from itofit.matrices.links import Spectrum
 from itofit.matrices.symmetric import entries, factors, symmetric
 from itofit.model.finite_step import START_WEIGHT, mean_signal, moments_of_step, trusted
 from itofit.model.likelihood import gaussian_nll
-from itofit.model.training import StepCorrection
+from itofit.model.training import SWITCHED_OFF, StepCorrection
+from itofit.waves.scaling import Scaling
 
+LEAST_PLACES, PLACES_PER_FEATURE = 1_000, 6
+"""Transitions whose steps are followed: at least, and for each feature."""
 MOST_ROUNDS = 6
+"""Of corrections; more bring nothing that data could show."""
 SHARES = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (0.5, 0.0), (0.0, 0.5), (0.2, 0.2), (0.2, 0.0), (0.0, 0.2))
 """Of the corrections of f and Σ that are tried, until some bring the steps nearer to those that were learned."""
 LEAST_GAIN = 0.1
@@ -58,7 +63,7 @@ LEAST_VARIATION = 0.01
 MOST_NEIGHBOURS = 20
 """Transitions that start nearby, of which the usual h is the mean."""
 SIGNIFICANT = 3.0
-"""Standard errors."""
+"""Standard errors by which Δx must grow too little with h before paths are said to have chosen their steps."""
 JITTER = 1e-9
 """Ridge of projections, relative to the features' own sizes."""
 
@@ -66,12 +71,23 @@ JITTER = 1e-9
 class Corrected(NamedTuple):
     """Drift and covariance, and how far they were corrected."""
 
-    drift: Drift
+    drift: Posterior
     sigma: Sigma
-    noise: Float  # (d, R + 1, R + 1): mean squares of the noise in the amplitudes of the drift
     spread_ratio: Float  # (p,): by how much standard deviations of the entries of H are larger than for C
     spread_added: Float  # (p,): and what the noise of the drift adds to them
     record: StepCorrection
+
+
+def followed_transitions(data: Data, n_rows: int, n_features: int, seed: int) -> Transitions:
+    """Enough of n_rows transitions, drawn at random, to follow the steps of a drift with so many features."""
+    share = max(LEAST_PLACES, PLACES_PER_FEATURE * n_features) / n_rows
+
+    def drawn(block: Transitions, number: int) -> list[Transitions]:
+        bits = np.random.PCG64(np.random.SeedSequence([seed, 2])).advance(number * PASS_ROWS)
+        rows = np.flatnonzero(np.random.Generator(bits).random(len(block)) < share)
+        return [block[rows]] if len(rows) else []
+
+    return Transitions.concatenate(add_up(data, drawn))
 
 
 def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> Corrected:
@@ -91,21 +107,23 @@ def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma:
     """
     places = _Places(data, drift, basis, sigma, scaling)
     with one_blas_thread:
-        state = first = places.followed(drift, sigma, places.noise)
-        for places.rounds in range(1, MOST_ROUNDS + 1):
-            f, noise, places.trust, places.signal = places.corrected_drift(state)
-            moved = state.sigma if places.chosen else places.corrected_covariance(state)
-            better = places.nearer(state, f, moved, noise)
+        state = first = places.start()
+        n_rounds = 0
+        while n_rounds < MOST_ROUNDS:
+            n_rounds += 1
+            change = places.corrected(state)
+            better = places.nearer(state, change)
             if better is None:
                 break
             gained, state = state.loss - better.loss, better
             if state.loss < UNSEEN / n_rows or gained < LEAST_GAIN * state.loss:
                 break
         excess = places.excess(state)
-    withheld = not excess < MOST_LOSS * len(places.signal)
+    withheld = not excess < MOST_LOSS * len(drift.unit)
     state = first if withheld else state
     spread = places.spread_of_covariance(state, kept=withheld or places.chosen)
-    return Corrected(state.drift, state.sigma, state.noise, *spread, places.record(state, excess, withheld))
+    record = places.record(state, change, n_rounds, excess, withheld)
+    return Corrected(state.drift, state.sigma, *spread, record)
 
 
 def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: Float) -> bool:
@@ -128,15 +146,15 @@ def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: F
     residual = increments - h[:, None] * drift
     unit, white = np.moveaxis(np.linalg.solve(factors(sigma), np.stack([drift, residual], axis=2)), 2, 0)
     size = (unit**2).sum(axis=1)
-    told = max(float((longer**2 * usual) @ size), 1e-300)
-    slope = longer @ (unit * white).sum(axis=1) / told
-    return bool(slope < -0.5 - SIGNIFICANT * np.sqrt(longer**2 @ (h * size)) / told)
+    information = max(float((longer**2 * usual) @ size), 1e-300)
+    slope = longer @ (unit * white).sum(axis=1) / information
+    return bool(slope < -0.5 - SIGNIFICANT * np.sqrt(longer**2 @ (h * size)) / information)
 
 
 class _State(NamedTuple):
     """A drift, a covariance, and the steps that they make from n places."""
 
-    drift: Drift
+    drift: Posterior
     sigma: Sigma
     noise: Float  # (d, R + 1, R + 1): of the drift's amplitudes
     change: Float  # (n, R + 1): (1, X̄) − (1, X)
@@ -144,6 +162,17 @@ class _State(NamedTuple):
     mean: Float  # (n, d): E Δx / h
     covariance: Float  # (n, d, d): Cov Δx / h
     loss: float  # how far their moments are from m and C, as a divergence in nats per transition
+
+
+class _Change(NamedTuple):
+    """Where a round would take drift and covariance, and how far it is trusted."""
+
+    drift: Posterior
+    noise: Float  # (d, R + 1, R + 1): of its amplitudes
+    sigma: Sigma
+    signal: Float  # (d,): b² of the drift's correction
+    trust: Float  # (n, d): in the drift's correction
+    covariance_trust: Float  # (n,): in that of the covariance
 
 
 class _Places:
@@ -156,40 +185,39 @@ class _Places:
         self.x, self.increments, self.h = data.inputs, data.increments, data.h
         self.underdamped = data.kind == "underdamped"
         self.weight = data.h / data.h.sum()
-        self.basis, self.scaling, self.learned = basis, scaling, drift
+        self.basis, self.scaling, self.learned, self.learned_sigma = basis, scaling, drift, sigma
         self.noise = posterior_squares(drift.systems, drift.unit)
         self.ones = self.features(self.x)
         self.gram = (self.ones.T * self.weight) @ self.ones
         self.gram[np.diag_indices(len(self.gram))] *= 1 + JITTER
-        self.m, self.C = self.values(drift), self.covariance(sigma)
-        self.chosen = lengths_chosen(self.scaled(self.x), data.h, data.increments, self.m, self.C)
-        self.rounds, self.signal, self.trust = 0, np.zeros(len(drift.unit)), np.zeros(self.m.shape)
-        self.trust_of_C = np.zeros(len(self.h))
+        self.m, self.C = self.values(drift.posterior), self.covariance(sigma)
+        self.chosen = lengths_chosen(scaling.points(self.x), data.h, data.increments, self.m, self.C)
+
+    def start(self) -> _State:
+        """The steps that m and C themselves would make as drift and covariance."""
+        return self.followed(self.learned.posterior, self.learned_sigma, self.noise)
 
     def mean(self, values: Float) -> Float:
         """Weighted by the lengths of steps."""
         return np.asarray(np.tensordot(self.weight, values, 1))
 
-    def scaled(self, x: Float) -> Float:
-        return scaled(x, self.scaling.shift, self.scaling.scale)
-
     def features(self, x: Float) -> Float:
         """One and X: shape (n, R + 1)."""
-        return with_intercept(self.basis.at(self.scaled(x)))
+        return with_intercept(self.basis.at(self.scaling.points(x)))
 
-    def values(self, drift: Drift) -> Float:
+    def values(self, drift: Posterior) -> Float:
         """Of a drift: shape (n, d)."""
         return np.asarray(self.ones @ drift.amplitudes.T)
 
     def covariance(self, sigma: Sigma) -> Float:
         """Of Σ: shape (n, d, d)."""
-        return symmetric(sigma.at(self.scaled(self.x)))
+        return symmetric(sigma.at(self.scaling.points(self.x)))
 
-    def followed(self, drift: Drift, sigma: Sigma, noise: Float) -> _State:
+    def followed(self, drift: Posterior, sigma: Sigma, noise: Float) -> _State:
         """The steps that a drift and a covariance make."""
-        series = self.basis.series(drift.intercept, drift.c, self.scaling.shift, self.scaling.scale)
+        series = self.basis.series(drift.amplitudes[:, 0], drift.amplitudes[:, 1:].T, self.scaling)
         step = moments_of_step(
-            self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaled(x))), underdamped=self.underdamped
+            self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))), underdamped=self.underdamped
         )
         means = START_WEIGHT * (self.features(step.start) if self.underdamped else self.ones)
         crosses = np.zeros((step.away.shape[2], *self.ones.shape))
@@ -226,39 +254,44 @@ class _Places:
         smooth = self.ones @ np.linalg.solve(left, (self.ones.T * weight) @ flat)
         return np.asarray(smooth, dtype=np.float64).reshape(values.shape)
 
-    def nearer(self, state: _State, drift: Drift, sigma: Sigma, noise: Float) -> _State | None:
-        """Steps of another drift and covariance, or of some on the way to them, that are nearer to m and C."""
+    def nearer(self, state: _State, change: _Change) -> _State | None:
+        """Steps of the changed drift and covariance, or of some on the way to them, that are nearer to m and C."""
+        start, fit = state.drift.amplitudes, change.sigma.fit
         for of_drift, of_sigma in SHARES:
-            f = state.drift._replace(
-                intercept=state.drift.intercept + of_drift * (drift.intercept - state.drift.intercept),
-                c=state.drift.c + of_drift * (drift.c - state.drift.c),
-                squares=drift.squares,
-            )
-            B = state.sigma.fit.B + of_sigma * (sigma.fit.B - state.sigma.fit.B)
-            trial = self.followed(f, sigma._replace(fit=sigma.fit._replace(B=B)), noise)
+            f = Posterior(start + of_drift * (change.drift.amplitudes - start), change.drift.squares)
+            B = state.sigma.fit.B + of_sigma * (fit.B - state.sigma.fit.B)
+            trial = self.followed(f, change.sigma._replace(fit=replace(fit, B=B)), change.noise)
             if trial.loss < state.loss:
                 return trial
         return None
 
-    def corrected_drift(self, state: _State) -> tuple[Drift, Float, Float, Float]:
+    def corrected(self, state: _State) -> _Change:
+        """The drift and the covariance of which steps like these make m and C."""
+        drift, noise, trust, signal = self._corrected_drift(state)
+        if self.chosen:
+            return _Change(drift, noise, state.sigma, signal, trust, np.zeros(len(self.h)))
+        sigma, covariance_trust = self._corrected_covariance(state)
+        return _Change(drift, noise, sigma, signal, trust, covariance_trust)
+
+    def _corrected_drift(self, state: _State) -> tuple[Posterior, Float, Float, Float]:
         """The drift of which steps like these make the mean m, its noise, the trust (n, d) and b² (d,)."""
         variances = _variances(state.change, state.noise)
         signal = mean_signal((state.change @ state.drift.amplitudes.T) ** 2, variances, self.weight)
         trust = trusted(signal, variances)
         operators = np.repeat(np.eye(len(self.gram))[None], len(signal), axis=0)
-        in_use = amplitude_ridges(self.learned.ridges, self.basis).reshape(len(signal), -1) < OFF
+        in_use = amplitude_ridges(self.learned.ridges, self.basis).reshape(len(signal), -1) < SWITCHED_OFF
         for B, own, used in zip(operators, trust.T, map(np.flatnonzero, in_use), strict=True):
             right = (self.ones[:, used].T * (self.weight * own)) @ state.change[:, used]
             B[np.ix_(used, used)] += np.linalg.solve(self.gram[np.ix_(used, used)], right)
         back = np.asarray(np.linalg.inv(operators), dtype=np.float64)
-        return self.learned.turned(back), back @ self.noise @ back.swapaxes(1, 2), trust, signal
+        return self.learned.posterior.turned(back), back @ self.noise @ back.swapaxes(1, 2), trust, signal
 
-    def corrected_covariance(self, state: _State) -> Sigma:
-        """The covariance of which steps like these make C."""
+    def _corrected_covariance(self, state: _State) -> tuple[Sigma, Float]:
+        """The covariance of which steps like these make C, and the trust (n,) in it."""
         grown = _in_units(state.covariance - self.covariance(state.sigma), self.C)
         noise = self.noise_of_growth(state).sum(axis=(1, 2))
-        self.trust_of_C = trusted(mean_signal((grown**2).sum(axis=(1, 2)), noise, np.ones(len(noise))), noise)
-        return self.moved(state.sigma, _without(self.C, self.trust_of_C[:, None, None] * grown))
+        trust = trusted(mean_signal((grown**2).sum(axis=(1, 2)), noise, np.ones(len(noise))), noise)
+        return self.moved(state.sigma, _without(self.C, trust[:, None, None] * grown)), trust
 
     def noise_of_growth(self, state: _State) -> Float:
         """Variances of what the noise of the drift makes of (∇f) Σ + Σ (∇f)ᵀ, in units of C: shape (n, d, d)."""
@@ -279,36 +312,37 @@ class _Places:
         grown = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2) / np.diagonal(self.C, axis1=1, axis2=2)).mean(axis=0)
         added = np.sqrt(self.noise_of_growth(state).mean(axis=0))[rows, cols]
         ratio = grown[rows] * grown[cols]
-        if fit.link == "log":
-            return np.ones(len(rows)), added
-        size = np.sqrt(np.diagonal(fit.at(features_at(state.sigma.basis, self.scaled(self.x))), axis1=1, axis2=2))
+        size = np.sqrt(
+            np.diagonal(fit.at(features_at(state.sigma.basis, self.scaling.points(self.x))), axis1=1, axis2=2)
+        )
         typical = (size[:, rows] * size[:, cols]).mean(axis=0)  # of the entries of C in units of its mean
-        return (ratio, added * typical) if fit.link == "identity" else (np.sqrt(ratio), 0.5 * added * np.sqrt(typical))
+        return fit.link.spread_with(ratio, added, typical)
 
-    def record(self, state: _State, excess: float, withheld: bool) -> StepCorrection:
+    def record(self, state: _State, change: _Change, rounds: int, excess: float, withheld: bool) -> StepCorrection:
         """How far it was corrected."""
         difference = self.mean((self.values(state.drift) - self.m) ** 2) / np.maximum(self.mean(self.m**2), 1e-300)
         change_of_C = _in_units(self.C - self.covariance(state.sigma), self.C)
         keep = 0.0 if withheld else 1.0
         return StepCorrection(
             h=float(self.mean(self.h)),
-            signal=keep * self.signal,
+            signal=keep * change.signal,
             drift_change=float(np.sqrt(difference.mean())),
             covariance_change=float(np.sqrt((change_of_C**2).sum(axis=(1, 2)).mean())),
-            drift_trust=keep * float(self.mean(self.trust).mean()),
-            covariance_trust=keep * float(self.trust_of_C.mean()),
-            distrusted=float(self.mean((keep * self.trust.min(axis=1) < 0.5).astype(float))),
+            drift_trust=keep * float(self.mean(change.trust).mean()),
+            covariance_trust=keep * float(change.covariance_trust.mean()),
+            distrusted=float(self.mean((keep * change.trust.min(axis=1) < 0.5).astype(float))),
             excess=excess,
-            rounds=self.rounds,
+            rounds=rounds,
             lengths_chosen=self.chosen,
             withheld=bool(withheld),
+            spread=spread_series(self.basis, state.noise, self.scaling),
         )
 
     def moved(self, sigma: Sigma, wanted: Float) -> Sigma:
         """A covariance moved towards another one at the places, in its own features and to first order."""
         fit = sigma.fit
         rows, cols = entries(fit.shape.structure, fit.shape.d)
-        X = with_intercept(features_at(sigma.basis, self.scaled(self.x)))
+        X = with_intercept(features_at(sigma.basis, self.scaling.points(self.x)))
         H, back = X @ fit.B, np.linalg.inv(sigma.L)
         parts = fit.model.parts(H, np.zeros_like(H))
         difference = symmetric(back @ wanted @ back.T) - fit.at(X[:, 1:])
@@ -317,10 +351,10 @@ class _Places:
         B = fit.B.copy()
         for j, own in enumerate(weight.T):
             A = (X.T * own) @ X
-            off = amplitude_ridges(fit.ridges[j : j + 1], sigma.basis or NO_FEATURES) >= OFF
-            ridges = np.where(off, OFF * np.diagonal(A).max(), JITTER * np.diagonal(A))
+            off = amplitude_ridges(fit.ridges[j : j + 1], sigma.basis or NO_FEATURES) >= SWITCHED_OFF
+            ridges = np.where(off, SWITCHED_OFF * np.diagonal(A).max(), JITTER * np.diagonal(A))
             B[:, j] += solve_penalised(A, X.T @ (own * change[:, j]), ridges)[0]
-        return sigma._replace(fit=fit._replace(B=B))
+        return sigma._replace(fit=replace(fit, B=B))
 
 
 def _in_units(matrices: Float, sigma: Float) -> Float:
@@ -348,7 +382,7 @@ def _without(C: Float, part: Float) -> Float:
 def _change_through_link(spectrum: Spectrum, change: Float, sigma: Sigma) -> Float:
     """The change of H, to first order, that changes C by given entries, both of shape (n, p)."""
     link, shape = sigma.fit.link, sigma.fit.shape
-    slopes = divided_difference(spectrum.eta, link)
+    slopes = link.divided_difference(spectrum.eta)
     turned = spectrum.turned(change, shape)
     if spectrum.Q is None:
         slopes = np.diagonal(slopes, axis1=1, axis2=2)

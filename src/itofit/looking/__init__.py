@@ -1,1 +1,1 @@
-"""What was learned, looked at: checks, plots and reports."""
+"""Looking at what was learned: checks, plots and reports."""

@@ -1,14 +1,14 @@
 """From a symmetric matrix of Fourier series to a covariance that is positive definite.
 
 In units of a reference covariance L Lᵀ, the mean of the data, Σ = L C Lᵀ and C = g(H): a symmetric H(x) whose entries
-are Fourier series, and a function g of its eigenvalues.
+are Fourier series, and a function g of its eigenvalues, the link.
 
 ==========  ============  ====================================================================================
 link        g(η)          what for
 ==========  ============  ====================================================================================
 identity    η             Σ is linear in the waves, as in the paper; positive definite by limits alone
-square      η² + ε        a noise whose amplitude σ is smooth and keeps its sign
 log         exp(η)        a noise that spans decades
+square      η² + ε        a noise whose amplitude σ is smooth and keeps its sign
 ==========  ============  ====================================================================================
 
 For all of them the eigenvalues of C are kept between two limits, named with the result.
@@ -18,6 +18,7 @@ With H = Q diag(η) Qᵀ, a change dH changes C by dC = Q (K ∘ QᵀdH Q) Qᵀ,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -25,50 +26,23 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float
-from itofit.matrices.symmetric import LEAST_RATIO, Structure, entries, to_matrices
+from itofit.matrices.symmetric import LEAST_RATIO, Structure, entries, positive_definite, symmetric, to_matrices
 
-Link = Literal["identity", "square", "log"]
+LinkName = Literal["identity", "square", "log"]
 
 EPSILON = 1e-12
-"""ε of the square link."""
+"""ε of the square link: C stays positive where H passes through zero."""
 LARGEST_EXPONENT = 200.0
-"""|η| is cut there: all of double precision."""
+"""|η| of the log link is cut there: that is all of double precision."""
+LARGEST_LOG_STEP = 3.0
+"""By how much log C may change in one step of a fit, a factor of twenty, and by how much a fold's C may differ."""
+TO_THE_BOUNDARY = 0.9
+"""How much of the way to a C of zero one step of a fit with the identity link may go."""
+LARGEST_FOLD_FACTOR = 10.0
+"""By what factor the C of a fold may differ with the identity link: one step from an unsettled fit may be wild."""
 
 
-def value(eta: Float, link: Link) -> Float:
-    """g(η)."""
-    if link == "identity":
-        return eta
-    if link == "square":
-        return eta**2 + EPSILON
-    return np.exp(np.clip(eta, -LARGEST_EXPONENT, LARGEST_EXPONENT))
-
-
-def slope(eta: Float, link: Link) -> Float:
-    """g'(η)."""
-    if link == "identity":
-        return np.ones_like(eta)
-    if link == "square":
-        return 2 * eta
-    return value(eta, link)
-
-
-def divided_difference(eta: Float, link: Link) -> Float:
-    """K_ab for eigenvalues η of shape (n, d): shape (n, d, d)."""
-    eta = np.clip(eta, -LARGEST_EXPONENT, LARGEST_EXPONENT) if link == "log" else eta
-    a, b = eta[:, :, None], eta[:, None, :]
-    if link == "identity":
-        return np.ones(np.broadcast_shapes(a.shape, b.shape))
-    if link == "square":
-        return a + b
-    half = 0.5 * (a - b)
-    ratio = np.where(np.abs(half) > 1e-4, np.sinh(half) / np.where(half == 0, 1.0, half), 1 + half**2 / 6)
-    return np.asarray(np.exp(0.5 * (a + b)) * ratio)
-
-
-def inverse_at_one(link: Link) -> float:
-    """η with g(η) = 1."""
-    return 0.0 if link == "log" else 1.0
+# Which matrices, and their eigenvalues
 
 
 class Shape(NamedTuple):
@@ -84,12 +58,12 @@ class Shape(NamedTuple):
 
     @property
     def separate(self) -> bool:
-        """Whether the entries of H do not know of each other."""
+        """Whether the entries of H are decoupled: each is a variance of its own."""
         return self.structure == "diagonal" or self.d == 1
 
 
 class Spectrum(NamedTuple):
-    """H of every cell by its eigenvalues; without Q the entries do not know of each other."""
+    """H of every cell by its eigenvalues; without Q its entries are decoupled."""
 
     eta: Float  # (n, d)
     Q: Float | None  # (n, d, d): eigenvectors, in columns
@@ -112,6 +86,192 @@ class Spectrum(NamedTuple):
         return np.asarray(self.Q.swapaxes(1, 2) @ to_matrices(S, shape.structure, shape.d) @ self.Q)
 
 
+# The links
+
+
+class Link(ABC):
+    """How C follows from H, and what follows from that for fitting and for keeping H."""
+
+    name: LinkName
+    symbol: str
+    """What the entries of H are those of, in texts."""
+    at_one: float
+    """η with g(η) = 1."""
+    linear = False
+    """Whether C is linear in H, and so may leave the positive definite matrices."""
+
+    @abstractmethod
+    def value(self, eta: Float) -> Float:
+        """g(η)."""
+
+    @abstractmethod
+    def slope(self, eta: Float) -> Float:
+        """g'(η)."""
+
+    @abstractmethod
+    def divided_difference(self, eta: Float) -> Float:
+        """K_ab for eigenvalues η of shape (n, d): shape (n, d, d)."""
+
+    # Fitting
+
+    def largest_share(self, H: Float, change: Float, shape: Shape) -> Float:
+        """The part of a change of H (n, p) that is not too much for C: one number for each decoupled entry, or one."""
+        return np.ones(shape.n_entries if shape.separate else 1)
+
+    def near(self, values: Float, H: Float, shape: Shape) -> Float:
+        """Values of H (n, p) that were extrapolated from H, kept so near to it that they mean something."""
+        return values
+
+    @abstractmethod
+    def spread_with(self, ratio: Float, added: Float, typical: Float) -> tuple[Float, Float]:
+        """The factor by which standard deviations of H grow, and what is added to them, when C itself changes.
+
+        Parameters
+        ----------
+        ratio : array of shape (p,)
+            By how much C grows.
+        added : array of shape (p,)
+            What is added to standard deviations of C, relative to its size.
+        typical : array of shape (p,)
+            That size.
+        """
+
+    # Keeping: what a model's series holds
+
+    def kept(self, B: Float, L: Float, shape: Shape) -> Float:
+        """Amplitudes (R + 1, p) of the functions that a model keeps, from those of H."""
+        return B
+
+    def covariance(self, kept: Float, L: Float, shape: Shape, limits: Float) -> tuple[Float, npt.NDArray[np.bool_]]:
+        """Σ (n, d, d) from the kept functions (n, p), eigenvalues within limits (2, d), and where that changed it."""
+        C, changed = covariance_at(kept, self, shape, limits)
+        return symmetric(L @ C @ L.T), changed
+
+    def derivatives(self, kept: Float, L: Float, shape: Shape) -> Iterator[Float]:
+        """∂Σ/∂H_e for each entry e of H, at the kept functions (n, p): matrices of shape (n, d, d)."""
+        for change in derivatives_of_covariance(kept, self, shape):
+            yield L @ change @ L.T
+
+
+class Identity(Link):
+    """C = H. A model keeps the entries of Σ = L H Lᵀ themselves."""
+
+    name: LinkName = "identity"
+    symbol = "Σ"
+    at_one = 1.0
+    linear = True
+
+    def value(self, eta: Float) -> Float:
+        """η."""
+        return eta
+
+    def slope(self, eta: Float) -> Float:
+        """One."""
+        return np.ones_like(eta)
+
+    def divided_difference(self, eta: Float) -> Float:
+        """Ones."""
+        return np.ones((*eta.shape, eta.shape[1]))
+
+    def largest_share(self, H: Float, change: Float, shape: Shape) -> Float:
+        """Most of the way to where a variance would vanish."""
+        if not shape.separate:
+            return super().largest_share(H, change, shape)
+        return np.minimum(1.0, TO_THE_BOUNDARY / np.maximum((-change / H).max(axis=0), TO_THE_BOUNDARY))
+
+    def near(self, values: Float, H: Float, shape: Shape) -> Float:
+        """Variances within a factor of each other."""
+        return np.clip(values, H / LARGEST_FOLD_FACTOR, LARGEST_FOLD_FACTOR * H) if shape.separate else values
+
+    def spread_with(self, ratio: Float, added: Float, typical: Float) -> tuple[Float, Float]:
+        """Those of C."""
+        return ratio, added * typical
+
+    def kept(self, B: Float, L: Float, shape: Shape) -> Float:
+        """Entries of L H Lᵀ."""
+        rows, cols = entries(shape.structure, shape.d)
+        return np.asarray((L @ to_matrices(B, shape.structure, shape.d) @ L.T)[:, rows, cols])
+
+    def covariance(self, kept: Float, L: Float, shape: Shape, limits: Float) -> tuple[Float, npt.NDArray[np.bool_]]:
+        """The matrices themselves, to the last bit where they are within their limits."""
+        if np.isinf(limits[0, 0]):
+            return to_matrices(kept, shape.structure, shape.d), np.zeros(len(kept), dtype=bool)
+        return positive_definite(kept, shape.structure, L, limits)
+
+    def derivatives(self, kept: Float, L: Float, shape: Shape) -> Iterator[Float]:
+        """They do not depend on H."""
+        return super().derivatives(np.zeros_like(kept), L, shape)
+
+
+class Square(Link):
+    """C = H² + ε."""
+
+    name: LinkName = "square"
+    symbol = "√Σ"
+    at_one = 1.0
+
+    def value(self, eta: Float) -> Float:
+        """η² + ε."""
+        return np.asarray(eta**2 + EPSILON)
+
+    def slope(self, eta: Float) -> Float:
+        """2η."""
+        return 2 * eta
+
+    def divided_difference(self, eta: Float) -> Float:
+        """η_a + η_b."""
+        return np.asarray(eta[:, :, None] + eta[:, None, :])
+
+    def spread_with(self, ratio: Float, added: Float, typical: Float) -> tuple[Float, Float]:
+        """Half of what C has, relative to its size."""
+        return np.sqrt(ratio), 0.5 * added * np.sqrt(typical)
+
+
+class Log(Link):
+    """C = exp H."""
+
+    name: LinkName = "log"
+    symbol = "log Σ"
+    at_one = 0.0
+
+    def value(self, eta: Float) -> Float:
+        """Exp η."""
+        return np.exp(np.clip(eta, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+
+    def slope(self, eta: Float) -> Float:
+        """Exp η."""
+        return self.value(eta)
+
+    def divided_difference(self, eta: Float) -> Float:
+        """Exp of the mean times sinh of half the difference over it."""
+        eta = np.clip(eta, -LARGEST_EXPONENT, LARGEST_EXPONENT)
+        a, b = eta[:, :, None], eta[:, None, :]
+        half = 0.5 * (a - b)
+        ratio = np.where(np.abs(half) > 1e-4, np.sinh(half) / np.where(half == 0, 1.0, half), 1 + half**2 / 6)
+        return np.asarray(np.exp(0.5 * (a + b)) * ratio)
+
+    def largest_share(self, H: Float, change: Float, shape: Shape) -> Float:
+        """As much as changes C by no more than a factor."""
+        share = min(1.0, LARGEST_LOG_STEP / max(float(np.abs(change).max()), 1e-300))
+        return share * super().largest_share(H, change, shape)
+
+    def near(self, values: Float, H: Float, shape: Shape) -> Float:
+        """Logarithms that differ by no more than a step."""
+        return np.clip(values, H - LARGEST_LOG_STEP, H + LARGEST_LOG_STEP)
+
+    def spread_with(self, ratio: Float, added: Float, typical: Float) -> tuple[Float, Float]:
+        """Relative sizes are those of H."""
+        return np.ones(len(ratio)), added
+
+
+IDENTITY = Identity()
+LINKS: dict[LinkName, Link] = {link.name: link for link in (IDENTITY, Log(), Square())}
+"""All links, the simplest first: one is left for a later one only if that is significantly better."""
+
+
+# C
+
+
 def covariance_at(H: Float, link: Link, shape: Shape, limits: Float) -> tuple[Float, npt.NDArray[np.bool_]]:
     """C for the entries (n, p) of H, its eigenvalues kept within limits (2, d), and where that changed them.
 
@@ -121,7 +281,7 @@ def covariance_at(H: Float, link: Link, shape: Shape, limits: Float) -> tuple[Fl
     changed : array of bool, shape (n,)
     """
     spectrum = Spectrum.of(H, shape)
-    free = value(spectrum.eta, link)
+    free = link.value(spectrum.eta)
     C = np.clip(free, *limits)
     if spectrum.Q is None:
         return to_matrices(C, "diagonal", shape.d), np.any(free != C, axis=1)
@@ -138,11 +298,11 @@ def derivatives_of_covariance(H: Float, link: Link, shape: Shape) -> Iterator[Fl
     for i, j in zip(rows, cols, strict=True):
         change = np.zeros((len(H), shape.d, shape.d))
         if spectrum.Q is None:
-            change[:, i, i] = slope(spectrum.eta, link)[:, i]
+            change[:, i, i] = link.slope(spectrum.eta)[:, i]
         else:
             Q = spectrum.Q
             turned = Q[:, i, :, None] * Q[:, j, None, :]
             if i != j:
                 turned = turned + turned.swapaxes(1, 2)
-            change = Q @ (divided_difference(spectrum.eta, link) * turned) @ Q.swapaxes(1, 2)
+            change = Q @ (link.divided_difference(spectrum.eta) * turned) @ Q.swapaxes(1, 2)
         yield change

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -15,20 +15,20 @@ Rates = Callable[[Float], tuple[Float, Float]]
 """Mean and a root of the covariance of a step, both per time: arrays of shape (n, s) to (n, d) and (n, d, d)."""
 
 
+class Steps(NamedTuple):
+    """How paths move."""
+
+    rates: Rates  # mean and root of the covariance of a step, per time
+    box: Float  # (2, s): range in which the rates are known
+    outside: Outside  # beyond it: rates at the nearest point of the box, or where the path is, or it stays there
+    underdamped: bool  # positions move first, with the old velocity; then the velocity, by the rates there
+    force: Callable[[Float], Float] | None = None  # f, if positions move by the mean velocity of the step
+
+
 def gaussian_paths(
-    rng: np.random.Generator,
-    state: Float,
-    dt: float,
-    n_steps: int,
-    *,
-    rates: Rates,
-    underdamped: bool,
-    box: Float,
-    outside: Outside,
-    progress: Progress,
-    force: Callable[[Float], Float] | None = None,
+    rng: np.random.Generator, state: Float, dt: float, n_steps: int, steps: Steps, progress: Progress
 ) -> tuple[Float, float]:
-    """Paths whose steps are Gaussian, and the share of steps that were made outside a box.
+    """Paths whose steps are Gaussian, and the share of steps that were made outside the box.
 
     Parameters
     ----------
@@ -38,23 +38,15 @@ def gaussian_paths(
         Where the paths start: s = d, or for an underdamped system s = 2d, positions before velocities.
     dt, n_steps
         Time step and number of steps.
-    rates : callable
-        Mean and root of the covariance of a step from inputs of shape (n_paths, s), per time.
-    underdamped : bool
-        Positions move first, with the old velocity; then the velocity, by the rates at the new position.
-    box : array of shape (2, s)
-        Range in which the rates are known.
-    outside : {"nearest", "extrapolate", "stop"}
-        Beyond it, take the rates at the nearest point of the box, or where the path is, or let it stay where it left.
+    steps : Steps
     progress : Progress
-    force : callable, optional
-        f, with which the positions of an underdamped system move by the mean velocity of the step.
 
     Returns
     -------
     paths : array of shape (n_paths, n_steps + 1, s)
     share_outside : float
     """
+    rates, box, outside, underdamped, force = steps
     n_paths, s = state.shape
     d = s // 2 if underdamped else s
     paths = np.empty((n_paths, n_steps + 1, s))
@@ -89,30 +81,3 @@ def _a_third_on(state: Float, dt: float, box: Float, outside: Outside) -> Float:
     d = state.shape[1] // 2
     at = np.concatenate([state[:, :d] + dt / 3 * state[:, d:], state[:, d:]], axis=1)
     return at if outside == "extrapolate" else np.clip(at, box[0], box[1])
-
-
-def euler_maruyama(
-    rng: np.random.Generator,
-    state: Float,
-    dt: float,
-    n_steps: int,
-    *,
-    drift: Callable[[Float], Float],
-    diffusion: Callable[[Float], Float],
-    underdamped: bool,
-    box: Float,
-    outside: Outside,
-    progress: Progress,
-) -> tuple[Float, float]:
-    """`gaussian_paths` whose rates are f and σ where a step starts."""
-    return gaussian_paths(
-        rng,
-        state,
-        dt,
-        n_steps,
-        rates=lambda at: (drift(at), diffusion(at)),
-        underdamped=underdamped,
-        box=box,
-        outside=outside,
-        progress=progress,
-    )

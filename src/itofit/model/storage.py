@@ -17,11 +17,10 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import InputError, ModelFileError, fraction
-from itofit.matrices.symmetric import floor_limits
+from itofit._checks import ModelFileError
 
-FORMAT = 4
-"""Version of the file format; a reader refuses files of a later one."""
+FORMAT = 5
+"""Version of the file format; a reader refuses files of any other."""
 
 _METADATA = "metadata"
 _CORRUPT = (
@@ -101,49 +100,12 @@ def _read_open(path: str | os.PathLike[str], opened: BinaryIO) -> tuple[dict[str
     metadata = json.loads(str(file[_METADATA]))
     if not isinstance(metadata, dict) or metadata.get("program") != "itofit":
         raise ModelFileError(f"{path} was not written by itofit")
-    found = metadata.get("format")
-    if not isinstance(found, int) or found > FORMAT:
-        raise ModelFileError(
-            f"{path} has file format {found}, this version of itofit reads up to {FORMAT}; upgrade itofit"
-        )
+    version = metadata.get("format")
+    if version != FORMAT:
+        later = isinstance(version, int) and version > FORMAT
+        advice = "upgrade itofit" if later else "it was written before any release; make it again"
+        raise ModelFileError(f"{path} has file format {version}, this version of itofit reads {FORMAT}; {advice}")
     arrays = {name: file[name] for name in file.files if name != _METADATA}
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise ModelFileError(f"{path} is not a readable itofit file: it is corrupt (a member is not an array)")
     return arrays, metadata
-
-
-def in_this_format(
-    arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, Any]
-) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """What a file of an earlier format says, in the words of this one.
-
-    The second had no names of variables, the third no models in a model but the members of an ensemble.
-    """
-    if metadata["format"] < 2:
-        arrays, metadata = _from_format_1(arrays, metadata)
-    if metadata["format"] < 3:
-        metadata = metadata | {"input_names": [], "output_names": []}
-    if metadata["format"] < 4:
-        members = [in_this_format({}, {"format": 3} | own)[1] for own in metadata.get("members", [])]
-        metadata = metadata | {"others": {f"members.{place}": own for place, own in enumerate(members)}}
-    return arrays, metadata
-
-
-def _from_format_1(
-    arrays: dict[str, npt.NDArray[Any]], metadata: dict[str, Any]
-) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """What a file of the first format says, in the words of the second."""
-    d = len(arrays["floor_factor"])
-    metadata = metadata | {"link": "identity", "candidates": [], "searched_on": "", "drift_in_noise_units": False}
-    for name in ("drift", "covariance"):
-        metadata[f"{name}_history"] = {"kind": "History", "stopped": metadata[f"{name}_stopped"]}
-        metadata[f"{name}_settings"] = {"kind": "Settings"} | metadata[f"{name}_settings"]
-    metadata["data"] = {"kind": "DataSummary"} | metadata["data"]
-    return arrays | {"limits": floor_limits(fraction("floor", metadata["floor"]), d)}, metadata
-
-
-def check_array(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], *, complex_: bool = False) -> None:
-    """Raise unless an array of a file is what it should be."""
-    wanted = "complex128" if complex_ else "float64"
-    if array.shape != shape or array.dtype != wanted or not np.isfinite(array).all():
-        raise InputError(f"{name} must be finite {wanted} of shape {shape}, got {array.dtype} of shape {array.shape}")

@@ -1,25 +1,138 @@
-"""What a model says of its origin: data, trainings, choices; as text, and as parts of a file."""
+"""What a model says of its origin: the data, how its functions were learned, what was compared and corrected."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import Float, InputError, Int, count, one_of, positive
+from itofit._checks import Float, InputError, Int
 from itofit.data.names import plural, shown_range
-from itofit.learning.automatic.evidence import OFF
-from itofit.learning.automatic.search import SearchHistory, SearchStop
-from itofit.learning.paper.arff import History, Pairing, Settings, Stop
+from itofit.matrices.links import LinkName
+from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import trusted
-from itofit.waves.normal_equations import Form
+from itofit.waves.parameters import ARFF
+from itofit.waves.series import FourierSeries
 
-NOTHING = "nothing"
-"""What a constant depends on."""
+Judge = Literal["validation error", "log-evidence"]
+Stop = Literal["stagnation", "evidence", "max_iterations"]
+
+SWITCHED_OFF = 1e12
+"""The ridge of a group of waves that the data have switched off: far above any that shrinks an amplitude only."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Training:
+    """How a function was learned: Algorithm 1's search for frequencies, and what it ended with.
+
+    Parameters
+    ----------
+    judge : {"validation error", "log-evidence"}
+        What judged the networks: the mean squared error on held-out rows, in scaled units, which should be small, as in
+        the paper; or the evidence of all rows, relative to the start's, which should be large.
+    iteration, score : arrays of shape (J,)
+        The iterations whose network was judged, and its score; the first is the start, iteration 0.
+    acceptance, seconds : arrays of shape (M,)
+        Share of the proposed frequencies that each iteration accepted, and its duration.
+    best_iteration : int
+        The iteration whose network was kept; 0 is the start.
+    stopped : {"stagnation", "evidence", "max_iterations"}
+        What ended the search: scores that no longer improved, or the limit.
+    n_features : int
+        Number of frequencies.
+    parameters : ARFF
+        Algorithm 1's parameters; None in a field: chosen from the data on the way.
+    determined : float
+        Number of amplitudes that the data determine; all of them if the ridge was not chosen from the data.
+    groups : array of shape (G,)
+        The groups of frequencies: i moves along input i, the number of inputs (0, if there is one) in all directions.
+    ridges : array of shape (p, G)
+        Ridge of each output and group; 1e12 where the data have switched it off.
+    n_standing_out : int
+        Short waves that stood out of the noise at the start of the search.
+    """
+
+    judge: Judge
+    iteration: Float
+    score: Float
+    acceptance: Float
+    seconds: Float
+    best_iteration: int
+    stopped: Stop
+    n_features: int
+    parameters: ARFF
+    determined: float
+    groups: Int
+    ridges: Float
+    n_standing_out: int = 0
+
+    @property
+    def n_iterations(self) -> int:
+        """M, the number of iterations made."""
+        return len(self.acceptance)
+
+    @property
+    def by_evidence(self) -> bool:
+        """Whether the data decided what each output depends on."""
+        return self.judge == "log-evidence"
+
+    @property
+    def best_score(self) -> float:
+        """The best of the scores."""
+        return float(self.score.max() if self.by_evidence else self.score.min())
+
+    def depends_on(self, output: int, inputs: tuple[str, ...]) -> str | None:
+        """What one output depends on, in words that use the names of the inputs; None if it is constant."""
+        used = self.groups[self.ridges[output] < SWITCHED_OFF]
+        if not len(used):
+            return None
+        m = len(inputs)
+        singles, together = [inputs[group] for group in used if group < m], m > 1 and m in used
+        alone = " alone" if len(singles) == 1 < m and not together else ""
+        return " and ".join(([", ".join(singles) + alone] if singles else []) + ["all inputs together"] * together)
+
+    def __repr__(self) -> str:
+        best = f"best {self.judge} {self.best_score:.4g} at iteration {self.best_iteration}"
+        return (
+            f"Training({self.n_features} features, {self.n_iterations} iterations in {self.seconds.sum():.2f} s, "
+            f"stopped by {self.stopped}, {best})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LearnedFunction:
+    """A function that was learned.
+
+    Parameters
+    ----------
+    series : FourierSeries
+        The function.
+    training : Training
+        How it was learned.
+    spread : FourierSeries or None
+        Functions whose squares add up to the variances of its values, as many for each output; None if it was learned
+        without error bars.
+    """
+
+    series: FourierSeries
+    training: Training
+    spread: FourierSeries | None = None
+
+    def std(self, x: npt.ArrayLike) -> Float:
+        """Standard deviations of the values at points x of shape (n, m): shape (n, p)."""
+        if self.spread is None:
+            raise InputError(
+                "this model carries no error bars: they belong to what fit learns by default, with refine=True, since "
+                "version 0.1"
+            )
+        return np.sqrt(variances(self.spread(x), self.series.n_outputs))
+
+
+def variances(values: Float, p: int) -> Float:
+    """Of p outputs, from values (n, p·q) of functions whose squares add up to them: shape (n, p)."""
+    return np.asarray((values.reshape(len(values), p, -1) ** 2).sum(axis=2))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,41 +150,13 @@ class DataSummary:
         return f"{self.n_transitions} transitions{groups}, h = {shown_range(self.h_min, self.h_max)}"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AutomaticSettings:
-    """What was chosen from the data.
+class Candidate(NamedTuple):
+    """A covariance that was tried, and its loss on folds that it was not fitted to."""
 
-    Parameters
-    ----------
-    n_features : int
-        Number of frequencies.
-    groups : array of shape (G,)
-        The groups of frequencies in use: i moves along input i, the number of inputs (0, if there is one) in all.
-    ridges : array of shape (p, G)
-        Ridge of each output and group; 1e12 where the data have switched it off.
-    determined : float
-        Number of amplitudes that the data determine.
-    """
-
-    n_features: int
-    groups: Int
-    ridges: Float
-    determined: float
-
-    def depends_on(self, output: int, n_inputs: int, names: tuple[str, ...] | None = None) -> str:
-        """What one output depends on, in words: with names of the inputs, or with their numbers from 0."""
-        groups = self.groups[self.ridges[output] < OFF]
-        if not len(groups):
-            return NOTHING
-        if names is not None:
-            singles, together = [names[g] for g in groups if g < n_inputs], n_inputs > 1 and n_inputs in groups
-            alone = " alone" if len(singles) == 1 < n_inputs and not together else ""
-            return " and ".join(([", ".join(singles) + alone] if singles else []) + ["all inputs together"] * together)
-        if n_inputs == 1:
-            return "the input"
-        single = [str(g) for g in groups if g < n_inputs]
-        parts = [f"input{'s' if len(single) > 1 else ''} {', '.join(single)}"] if single else []
-        return " and ".join(parts + (["all inputs together"] if n_inputs in groups else []))
+    structure: Structure
+    frequencies: str  # "start" or "search"
+    link: LinkName
+    loss: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,6 +184,9 @@ class StepCorrection:
         Whether the paths chose the lengths of their steps, so that Σ was left as it was.
     withheld : bool
         Whether nothing was corrected, because no drift and covariance were found that make such steps.
+    spread : FourierSeries
+        Functions whose squares add up to the variances of the noise in the drift of one step, by which trust in its
+        correction is measured.
     """
 
     h: float
@@ -112,6 +200,7 @@ class StepCorrection:
     rounds: int
     lengths_chosen: bool
     withheld: bool
+    spread: FourierSeries
 
     def trust(self, variance: Float) -> Float:
         """The share of a correction of this variance (n, d) that is made."""
@@ -128,110 +217,3 @@ class StepCorrection:
             f"corrected for h = {self.h:.4g}: f by {self.drift_change:.2%} ({self.drift_trust:.0%} of what the length "
             f"makes of it), {noise}{held}"
         )
-
-
-class Candidate(NamedTuple):
-    """A covariance that was tried, and its loss on folds that it was not fitted to."""
-
-    structure: str
-    frequencies: str  # "start" or "search"
-    link: str
-    loss: float
-
-
-def training_text(settings: Settings | AutomaticSettings, history: History | SearchHistory) -> str:
-    """One line on how a training went."""
-    took = f"{history.n_iterations} iterations (best {history.best_iteration}, stopped by {history.stopped})"
-    seconds = f"in {history.seconds.sum():.2f} s"
-    if isinstance(settings, Settings):
-        return (
-            f"{settings.n_features} features, ridge {settings.ridge:g}, {took} {seconds}, "
-            f"{settings.normal_equations} sums"
-        )
-    assert isinstance(history, SearchHistory)
-    waves = f", {history.n_found} short waves stand out" if history.n_found else ""
-    gain = f", log-evidence {history.log_evidence.max():.1f} above the start's" if history.best_iteration else ""
-    return (
-        f"{settings.n_features} frequencies, {took} {seconds}{waves}{gain}; "
-        f"the data determine {settings.determined:.1f} amplitudes"
-    )
-
-
-def dependence_text(
-    settings: AutomaticSettings, n_inputs: int, outputs: list[str], inputs: tuple[str, ...] | None = None
-) -> str:
-    """Which output depends on what; equal ones together."""
-    found: dict[str, list[str]] = {}
-    for j, output in enumerate(outputs):
-        found.setdefault(settings.depends_on(j, n_inputs, inputs), []).append(output)
-    return "; ".join(
-        f"{', '.join(equal)} {'is' if len(equal) == 1 else 'are'} constant"
-        if what == NOTHING
-        else f"{', '.join(equal)} on {what}"
-        for what, equal in found.items()
-    )
-
-
-def candidates_text(candidates: tuple[Candidate, ...]) -> list[str]:
-    """One line for each candidate, the best first."""
-    best = min(candidates, key=lambda candidate: candidate.loss).loss
-    return [
-        f"{c.structure}, {c.link} link, frequencies of the {c.frequencies}: {c.loss - best:+.4f}"
-        for c in sorted(candidates, key=lambda candidate: candidate.loss)
-    ]
-
-
-# Files
-
-Record: TypeAlias = History | SearchHistory | Settings | AutomaticSettings | DataSummary | StepCorrection
-_KINDS = {
-    kind.__name__: kind for kind in (History, SearchHistory, Settings, AutomaticSettings, DataSummary, StepCorrection)
-}
-_SIGNED = ("excess",)
-_WORDS = {
-    "pairing": get_args(Pairing),
-    "normal_equations": get_args(Form),
-    "stopped": get_args(Stop) + get_args(SearchStop),
-}
-
-
-def pack(part: Record) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """The arrays of a record, and its other fields with the name of its kind."""
-    values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
-    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-    return arrays, {"kind": type(part).__name__} | {name: v for name, v in values.items() if name not in arrays}
-
-
-def unpack(arrays: Mapping[str, npt.NDArray[Any]], plain: Mapping[str, Any]) -> Record:
-    """The record that `pack` made these of, checked."""
-    fields = dict(plain)
-    kind = _KINDS[fields.pop("kind")]
-    part: Record = kind(**fields, **arrays)  # type: ignore[arg-type]
-    for name, value in fields.items():
-        if name in _WORDS:
-            one_of(name, value, _WORDS[name])
-        elif not isinstance(value, bool | None):
-            positive(name, abs(value) if name in _SIGNED else value, zero=True)
-    for name, array in arrays.items():
-        if array.dtype not in (np.float64, np.int64) or not np.isfinite(array).all():
-            raise InputError(f"{name} must hold finite numbers, got {array.dtype}")
-    if isinstance(part, DataSummary):
-        count("n_transitions", part.n_transitions)
-    if isinstance(part, History | SearchHistory):
-        _check_history(part)
-    if isinstance(part, AutomaticSettings) and part.ridges.shape[1:] != part.groups.shape:
-        raise InputError(f"ridges of shape {part.ridges.shape} do not belong to {len(part.groups)} groups")
-    return part
-
-
-def _check_history(history: History | SearchHistory) -> None:
-    M = len(history.acceptance)
-    judged = history.validation_error if isinstance(history, History) else history.log_evidence
-    times = np.arange(M + 1.0) if isinstance(history, History) else history.iteration
-    if (
-        history.seconds.shape != (M,)
-        or history.acceptance.shape != (M,)
-        or judged.shape != times.shape
-        or not len(times)
-    ):
-        raise InputError("the parts of a training's history do not fit together")

@@ -1,8 +1,8 @@
 """The figures of the paper from the runs of one experiment: losses, functions, and distributions of paths.
 
-Every function returns a matplotlib Figure that no window or global state knows of; `save` writes and closes it. The
-figures look the same whatever matplotlib is set to elsewhere in the program. Each method has its colour, marker and
-dashes in all of them, so that methods can be told apart without colour too.
+Every function returns a matplotlib Figure that is independent of pyplot; `save` writes and closes it. The figures do
+not depend on the settings of matplotlib in the rest of the program. Each method has one colour, marker and dash pattern
+in all figures, so that methods can be distinguished without colour too.
 """
 
 from itofit.experiments.figures.drawing import LOOKS, save

@@ -1,4 +1,4 @@
-"""What the figures share: their look, their titles, and how they are written."""
+"""The look and the titles that the figures share, and how they are written to files."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 DPI = 150
 WIDTH = 11.0
-"""Of the widest figure, in inches."""
+"""Width of the widest figure, in inches."""
 HIDDEN = 0.005
-"""Share of values beyond the axes from which on it is said."""
+"""The share of values beyond the axes is printed if it is larger than this."""
 RC = {"font.size": 9, "axes.titlesize": 9, "xtick.labelsize": 8, "ytick.labelsize": 8, "legend.fontsize": 8.5}
 LOOKS = {
     "algorithm-2": ("#0072B2", "o", "-"),
@@ -42,7 +42,7 @@ OTHER_LOOK = ("#000000", "h", "-")
 
 
 def style() -> _GeneratorContextManager[None]:
-    """Matplotlib's own defaults and ours within, the user's settings again after."""
+    """Within this context, matplotlib has its own defaults and ours; afterwards the user's settings again."""
     return canvas.style(RC | {"svg.hashsalt": "itofit"})
 
 
@@ -79,8 +79,8 @@ def empty_figure(case: Case, why: str) -> Figure:
 
 def by_method(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """The runs of each method but the truth, in the order of LOOKS."""
-    found = {run.method for run in runs} - {TRUTH}
-    order = [*(method for method in LOOKS if method in found), *sorted(found - set(LOOKS))]
+    present = {run.method for run in runs} - {TRUTH}
+    order = [*(method for method in LOOKS if method in present), *sorted(present - set(LOOKS))]
     return {method: [run for run in runs if run.method == method] for method in order}
 
 
@@ -91,12 +91,12 @@ def corner(axes: Axes, text: str) -> None:
 
 
 def wrapped(title: str, width: float) -> str:
-    """A title in lines that fit a panel of so many inches."""
+    """A title broken into lines that fit a panel of some width in inches."""
     return textwrap.fill(title, max(8, int(13 * width)))
 
 
 def title_height(titles: Sequence[str], width: float) -> float:
-    """Inches that the titles of panels of some width take."""
+    """Height in inches of the titles of panels of some width."""
     return 0.16 * max(wrapped(title, width).count("\n") + 1 for title in titles)
 
 
@@ -106,14 +106,14 @@ def number_text(value: float) -> str:
 
 
 def outside_text(share: float) -> str:
-    """How much lies beyond the axes."""
+    """A text that says which share of the values lies beyond the axes."""
     return f"{float(f'{100 * share:.2g}'):g} % outside"
 
 
 def moments(values: Float) -> tuple[Float, Float]:
     """Mean and standard deviation of the finite values in each column; nan if there are too few for them."""
-    kept = np.isfinite(values)
-    n = kept.sum(axis=0)
+    finite = np.isfinite(values)
+    n = finite.sum(axis=0)
     with np.errstate(all="ignore"):
-        mean = np.where(kept, values, 0.0).sum(axis=0) / n
-        return mean, np.sqrt(np.where(kept, (values - mean) ** 2, 0.0).sum(axis=0) / (n - 1))
+        mean = np.where(finite, values, 0.0).sum(axis=0) / n
+        return mean, np.sqrt(np.where(finite, (values - mean) ** 2, 0.0).sum(axis=0) / (n - 1))

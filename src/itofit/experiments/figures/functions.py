@@ -86,7 +86,7 @@ def _entries(case: Case) -> list[tuple[int, int]]:
 
 
 def _names(case: Case) -> list[str]:
-    """Of the entries of f, then of those of σ."""
+    """Names of the entries of f, then of those of σ."""
     variables = ", ".join(case.inputs) if all(len(name) == 1 for name in case.inputs) else "x"
     numbers = ("",) if case.n_outputs == 1 else tuple("₁₂₃₄₅₆₇₈₉"[: case.n_outputs])
     names = [f"f{i}" for i in numbers] + [f"σ{numbers[i]}{numbers[j]}" for i, j in _entries(case)]
@@ -138,13 +138,13 @@ def _values(case: Case, drift: Float, covariance: Float) -> Float:
     eigenvalues = np.linalg.eigvalsh(covariance[usable])
     usable = usable[eigenvalues[:, 0] > 1e-15 * eigenvalues[:, -1]]
     sigma = np.full(covariance.shape, np.nan)
-    sigma[usable] = case.diffusion(covariance[usable])
+    sigma[usable] = case.shown_diffusion(covariance[usable])
     rows, columns = np.array(_entries(case)).T
     return np.column_stack([drift, sigma[:, rows, columns]])
 
 
 def _draw_entry(case: Case, places: Sequence[Axes], panels: Sequence[_Panel], width: float) -> None:
-    """One entry, by all methods, on the same axes."""
+    """Draw one entry as all methods learned it, with the same axes for each."""
     true, trained = (np.concatenate(arrays) for arrays in zip(*((p.true, p.trained) for p in panels), strict=True))
     true, trained = true[np.isfinite(true)], trained[np.isfinite(trained)]
     low, high = _window(true, trained)
@@ -175,7 +175,7 @@ def _constant(true: Float) -> bool:
 
 
 def _window(true: Float, trained: Float) -> tuple[float, float]:
-    """A range for trained values: not further from the true ones than their range, or 99 % where these are constant."""
+    """A range for trained values: at most one range of the true values beyond these, or 99 % if those are constant."""
     if not trained.size:
         low, high = (float(true.min()), float(true.max())) if true.size else (0.0, 0.0)
     elif _constant(true):
@@ -191,7 +191,7 @@ def _window(true: Float, trained: Float) -> tuple[float, float]:
 
 
 def _draw_functions(axes: Axes, panel: _Panel) -> None:
-    """Over the only input."""
+    """Draw true and trained values over the only input."""
     colour = LOOKS.get(panel.method, OTHER_LOOK)[0]
     for points, trained in panel.others:
         order = np.argsort(points[:, 0])
@@ -203,7 +203,7 @@ def _draw_functions(axes: Axes, panel: _Panel) -> None:
 
 
 def _draw_histogram(axes: Axes, panel: _Panel, edges: Float) -> float:
-    """Of the trained values, with the true one; returns the greatest share."""
+    """Draw a histogram of the trained values with the true one; returns the largest share."""
     shares = np.histogram(panel.trained[np.isfinite(panel.trained)], edges)[0] / len(panel.trained)
     axes.stairs(shares, edges, fill=True, color=LOOKS.get(panel.method, OTHER_LOOK)[0], alpha=0.7)
     axes.axvline(panel.true[0], color="black", linewidth=1.4, linestyle=(0, (3, 1.5)), ymax=0.75)

@@ -58,7 +58,7 @@ def loss_against_time(case: Case, runs: Sequence[Run], labels: Mapping[str, str]
     ----------
     case : Case
     runs : sequence of Run
-        Of this experiment, of all methods and the truth.
+        The runs of this experiment, of all methods and the truth.
     labels : mapping
         From the names of methods to what the figure calls them.
 
@@ -104,12 +104,12 @@ def _training(method: str, runs: Sequence[Run]) -> _Training:
 
 
 def _mean_of_data(runs: Sequence[Run], name: str) -> float:
-    """The mean over the data of what all runs on the same data share."""
+    """The mean, over data sets, of a number that all runs on the same data share."""
     return float(moments(np.array(list({run.run: getattr(run, name) for run in runs}.values())))[0])
 
 
 def _loss_range(trainings: Sequence[_Training], truth: float, expected: float) -> tuple[float, float]:
-    """Of final losses without absurd ones, the expected loss, and the truth's if that is near."""
+    """The range of final losses without absurd ones, the expected loss, and the truth's loss if that is near."""
     finals = sorted((t.loss, float(np.nan_to_num(t.loss_deviation))) for t in trainings if np.isfinite(t.loss))
     low = finals[0][0] if finals else float(np.nan_to_num(expected))
     values = [low, expected] if np.isfinite(expected) else [low]
@@ -125,7 +125,7 @@ def _loss_range(trainings: Sequence[_Training], truth: float, expected: float) -
 
 
 def _set_time_axis(axes: Axes, trainings: Sequence[_Training], high: float) -> None:
-    """All markers with their bars, and what can be seen of the curves; plain numbers and enough of them."""
+    """Show all markers with their bars and the visible part of the curves, with enough plain numbers on the axis."""
     from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415
 
     markers = [t.seconds + k * np.nan_to_num(t.seconds_deviation) for t in trainings for k in (-1, 0, 1)]
@@ -141,7 +141,7 @@ def _set_time_axis(axes: Axes, trainings: Sequence[_Training], high: float) -> N
 
 
 def _draw_training(axes: Axes, training: _Training, label: str, high: float) -> Artist | tuple[Artist, ...]:
-    """Curve and marker, this at the upper edge if it is above; returns what the legend shows."""
+    """Draw curve and marker, which is at the upper edge if it is above; returns the legend's entry."""
     colour, marker, dashes = LOOKS.get(training.method, OTHER_LOOK)
     look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 8, "markeredgecolor": "white"}
     look |= {"markeredgewidth": 0.5, "linestyle": "none", "zorder": 3}
@@ -163,5 +163,5 @@ def _draw_training(axes: Axes, training: _Training, label: str, high: float) -> 
 
 
 def _bars(deviations: Float) -> Float | None:
-    """No error bars if there are no standard deviations, as of one run."""
+    """Error bars, or None if there are no standard deviations because there is only one run."""
     return deviations if np.isfinite(deviations).all() else None

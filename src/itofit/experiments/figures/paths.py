@@ -64,9 +64,9 @@ def trajectory_distributions(
             mesh.set_clim(0.0, float(np.quantile(occupied, 0.995)) if occupied.size else 1.0)
         figure.colorbar(meshes[0], ax=places[c].tolist(), label="density", extend="max", aspect=15, pad=0.01)
         for axes, run in zip(places[c], shown, strict=True):
-            _drawmoments(axes, case, run, c, dashed=False)
+            _draw_moments(axes, case, run, c, dashed=False)
             if run.method != TRUTH and TRUTH in simulated:
-                _drawmoments(axes, case, simulated[TRUTH], c, dashed=True)
+                _draw_moments(axes, case, simulated[TRUTH], c, dashed=True)
         places[c, 0].set_ylabel(component)
     for axes, title in zip(places[0], titles, strict=True):
         axes.set_title(f"{wrapped(title, panel)}\n{axes.get_title()}".strip())
@@ -88,8 +88,8 @@ def _draw_density(axes: Axes, case: Case, run: Run, c: int) -> QuadMesh:
     return mesh
 
 
-def _drawmoments(axes: Axes, case: Case, run: Run, c: int, dashed: bool) -> None:
-    """Mean and quantiles over time; white lines with black edges, or black dashes on white, are seen on any shade."""
+def _draw_moments(axes: Axes, case: Case, run: Run, c: int, dashed: bool) -> None:
+    """Draw mean and quantiles over time, in white with black edges or black dashes on white: visible on any shade."""
     from matplotlib import patheffects  # noqa: PLC0415
 
     line, edge = ("black", "white") if dashed else ("white", "black")

@@ -19,12 +19,14 @@ import numpy as np
 
 from itofit._checks import Float, Int
 from itofit._progress import Progress
-from itofit.data.blocked import BlockedTransitions
-from itofit.data.rows import LEFT_OUT, Split, scaled
+from itofit.data.passes import Data, add_up
+from itofit.data.rows import LEFT_OUT, Split
 from itofit.data.survey import Survey
 from itofit.data.transitions import Transitions
+from itofit.waves.scaling import Scaling
 
 FOLDS = 5
+"""Parts of the data, of which all but one predict that one."""
 LEAST_FOLD = 0.5
 """Least size of a fold made of whole groups, relative to an equal one; otherwise folds are made of single rows."""
 SIDE = 1024
@@ -54,9 +56,9 @@ class Plan:
 
     Parameters
     ----------
-    found : Survey
+    survey : Survey
         Of the transitions.
-    shift, scale : arrays of shape (m,)
+    scaling : Scaling
         Of the inputs, to [−½, ½].
     seed : int
         Of the folds and the subset.
@@ -64,14 +66,14 @@ class Plan:
         The number of transitions above which they are gathered or drawn from.
     """
 
-    def __init__(self, found: Survey, shift: Float, scale: Float, seed: int, search_rows: int | None = None) -> None:
-        self.n_rows, self.shift, self.scale, self.seed = found.n_rows, shift, scale, seed
-        self.n_inputs = len(shift)
+    def __init__(self, survey: Survey, scaling: Scaling, seed: int, search_rows: int | None = None) -> None:
+        self.n_rows, self.scaling, self.seed = survey.n_rows, scaling, seed
+        self.n_inputs = len(scaling.shift)
         limit = (MOST_ROWS_ALONE if self.n_inputs == 1 else MOST_ROWS) if search_rows is None else search_rows
-        self.gathered = found.n_rows > limit and self.n_inputs == 1 and search_rows is None
-        self.drawn = found.n_rows > limit and not self.gathered
-        self.split = Split(seed, found.n_rows, min(limit, found.n_rows), 1)
-        self.fold_of_group = None if found.groups is None else _balanced_folds(found.groups, seed)
+        self.gathered = survey.n_rows > limit and self.n_inputs == 1 and search_rows is None
+        self.drawn = survey.n_rows > limit and not self.gathered
+        self.split = Split(seed, survey.n_rows, min(limit, survey.n_rows), 1)
+        self.fold_of_group = None if survey.groups is None else _balanced_folds(survey.groups, seed)
 
     @property
     def how(self) -> str:
@@ -89,45 +91,40 @@ class Plan:
         rng = np.random.default_rng([self.seed, 1, index])
         return rng.permutation(len(block)) % FOLDS
 
-    def scaled(self, x: Float) -> Float:
-        """Inputs in [−½, ½]."""
-        return scaled(x, self.shift, self.scale)
-
-    def gather(self, data: Transitions | BlockedTransitions, values: Values, progress: Progress, label: str) -> Cells:
+    def gather(self, data: Data, values: Values, progress: Progress, label: str) -> Cells:
         """Sum values over the cells, in one pass."""
-        n_bins = SIDE * FOLDS if self.gathered else 0
-        parts: list[Float] = []
-        squares, n = np.zeros(1), 0
-        for index, block in enumerate(data.blocks()):
-            n += len(block)
-            progress.show(label, f"{n:,} of {self.n_rows:,} transitions", n / self.n_rows)
-            fold = self.folds(block, index)
-            kept = block
+        n_bins, m = SIDE * FOLDS if self.gathered else 0, self.n_inputs
+
+        def of_block(block: Transitions, number: int) -> tuple[Float | list[Float], Float | float]:
+            fold = self.folds(block, number)
             if self.drawn:
-                rows = np.flatnonzero(self.split.parts(index) != LEFT_OUT)
+                rows = np.flatnonzero(self.split.parts(number) != LEFT_OUT)
                 if not len(rows):
-                    continue
-                kept, fold = block[rows], fold[rows]
-            found = values(kept, fold)
-            squares = squares + np.einsum("nc,nc->c", found, found)
-            u, h = self.scaled(kept.inputs), kept.h
-            table = np.concatenate([np.ones((1, len(h))), h[None], u.T * h, found.T])
+                    return [], 0.0
+                block, fold = block[rows], fold[rows]
+            own = values(block, fold)
+            squares = np.einsum("nc,nc->c", own, own)
+            u, h = self.scaling.points(block.inputs), block.h
+            table = np.concatenate([np.ones((1, len(h))), h[None], u.T * h, own.T])
             if n_bins:
-                binned = _binned(self._bins(u, fold), table, n_bins)
-                parts = [parts[0] + binned if parts else binned]
-            else:
-                parts.append(np.concatenate([table, fold[None]]))
-        total = np.concatenate(parts, axis=1)
-        m = self.n_inputs
+                return _binned(self._bins(u, fold), table, n_bins), squares
+            return [np.concatenate([table, fold[None]])], squares
+
+        def shown(n_done: int) -> None:
+            progress.show(label, f"{n_done:,} of {self.n_rows:,} transitions", n_done / self.n_rows)
+
+        sums, squares = add_up(data, of_block, shown=shown)
         if n_bins:
-            total = np.concatenate([total, (np.arange(n_bins) % FOLDS)[None]])[:, total[0] > 0]
+            total = np.concatenate([sums, (np.arange(n_bins) % FOLDS)[None]])[:, sums[0] > 0]
+        else:
+            total = np.concatenate(sums, axis=1)
         return Cells(
             u=np.ascontiguousarray((total[2 : 2 + m] / total[1]).T),
             count=total[0],
             duration=total[1],
             fold=total[-1].astype(int),
             sums=np.ascontiguousarray(total[2 + m : -1].T),
-            squares=squares,
+            squares=np.asarray(squares),
         )
 
     def _bins(self, u: Float, fold: Int) -> Int:

@@ -12,30 +12,43 @@ a noise that is nearly singular makes all outputs as accurate as the combination
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
-from itofit.learning.automatic.cells import FOLDS
+from itofit.learning.automatic.cells import FOLDS, Cells
 from itofit.learning.automatic.evidence import (
-    OFF,
-    SETTLED,
+    LEAST_NOISE,
     Basis,
+    Solution,
     Solved,
     first_ridges,
     given_ridges,
+    maximise_evidence,
     solve_penalised,
-    updated_ridges,
     with_intercept,
 )
+from itofit.learning.automatic.search import FittedWaves
+from itofit.learning.spread import Posterior, mean_squares
+from itofit.matrices.symmetric import reference_factor, to_matrices
+from itofit.model.training import SWITCHED_OFF
 
 MOST_ROUNDS = 40
+"""Of the ridges; most settle within ten."""
+ROUNDS_OF_WEIGHTS = 4
+"""Of generalised least squares, at most, until the residual covariance has settled."""
+WEIGHTS_SETTLED = 0.02
+"""Change of the residual covariance that changes the weights too little for another round."""
+SIGNIFICANT_CORRELATION = 3.0
+"""Standard errors of the correlation of two outputs' noise beyond which they are coupled."""
 
 
-class Drift(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Drift:
     """A drift intercept + X c for given frequencies."""
 
     intercept: Float  # (d,)
@@ -44,19 +57,23 @@ class Drift(NamedTuple):
     unit: Float  # (d,)
     determined: float  # number of amplitudes that the data determine
     folds: list[tuple[Float, Float]]  # intercept and c without the data of each fold
-    systems: list[Solved]  # intercept and c of outputs that know of each other, in units of `unit`
-    squares: Float = np.empty((0, 0, 0))  # (d, R + 1, R + 1): of their errors, once known (`itofit.learning.spread`)
+    systems: list[Solved]  # intercept and c of outputs that are coupled, in units of `unit`
 
-    @property
-    def amplitudes(self) -> Float:
-        """Intercept and c of each output: shape (d, R + 1)."""
-        return np.concatenate([self.intercept[:, None], self.c.T], axis=1)
+    @cached_property
+    def posterior(self) -> Posterior:
+        """Intercept and c of each output, and the mean squares of their errors."""
+        with one_blas_thread:
+            squares = mean_squares(self.systems, self.unit)
+        return Posterior(np.concatenate([self.intercept[:, None], self.c.T], axis=1), squares)
 
-    def turned(self, operators: Float) -> Drift:
-        """The drift whose amplitudes are those of this one, output by output turned by matrices (d, R + 1, R + 1)."""
-        amplitudes = np.einsum("jab,jb->ja", operators, self.amplitudes)
-        squares = operators @ self.squares @ operators.swapaxes(1, 2)
-        return self._replace(intercept=amplitudes[:, 0], c=amplitudes[:, 1:].T, squares=squares)
+
+class DriftCells(NamedTuple):
+    """What a drift is fitted to."""
+
+    X: Float  # (n, R): principal features at the cells
+    duration: Float  # (n,): τ
+    moves: Float  # (n, d): M
+    fold: Int  # (n,)
 
 
 def normal_matrix(X: Float, weight: Float) -> Float:
@@ -73,62 +90,65 @@ def normal_matrix(X: Float, weight: Float) -> Float:
     return H.reshape(d * R, d * R)
 
 
-def weighted_drift(
-    X: Float,
-    basis: Basis,
-    duration: Float,
-    moves: Float,
-    precision: Float,
-    fold: Int,
-    ridge: float | None = None,
-) -> Drift:
+def weighted_drift(cells: DriftCells, basis: Basis, precision: Float, ridge: float | None = None) -> Drift:
     """The drift of largest evidence for weights τ Σ⁻¹, and that without each fold of the data.
 
     Parameters
     ----------
-    X : array of shape (n, R)
-        Principal features at the cells.
+    cells : DriftCells
     basis : Basis
-        Theirs.
-    duration, moves : arrays of shape (n,) and (n, d)
-        τ and M.
+        Of their features.
     precision : array of shape (n, d, d) or (1, d, d)
         Σ⁻¹ at the cells, or one for all.
-    fold : array of shape (n,)
     ridge : float, optional
         Algorithm 1's λ, instead of ridges of largest evidence.
     """
-    d, (n, R) = moves.shape[1], X.shape
-    if d > 1 and not precision[:, ~np.eye(d, dtype=bool)].any():  # the outputs do not know of each other
-        alone = [
-            weighted_drift(X, basis, duration, moves[:, [j]], precision[:, [j]][:, :, [j]], fold, ridge)
-            for j in range(d)
-        ]
-        return Drift(
-            intercept=np.concatenate([f.intercept for f in alone]),
-            c=np.concatenate([f.c for f in alone], axis=1),
-            ridges=np.concatenate([f.ridges for f in alone]),
-            unit=np.concatenate([f.unit for f in alone]),
-            determined=sum(f.determined for f in alone),
-            folds=[
-                (np.concatenate([a for a, _ in parts]), np.concatenate([c for _, c in parts], axis=1))
-                for parts in zip(*(f.folds for f in alone), strict=True)
-            ],
-            systems=[part for f in alone for part in f.systems],
+    d = cells.moves.shape[1]
+    if d > 1 and not precision[:, ~np.eye(d, dtype=bool)].any():
+        return _together(
+            [
+                _coupled_drift(cells._replace(moves=cells.moves[:, [j]]), basis, precision[:, [j]][:, :, [j]], ridge)
+                for j in range(d)
+            ]
         )
-    ones = with_intercept(X)
+    return _coupled_drift(cells, basis, precision, ridge)
+
+
+def _together(drifts: list[Drift]) -> Drift:
+    """The drift of all outputs, from those of decoupled ones."""
+    return Drift(
+        intercept=np.concatenate([f.intercept for f in drifts]),
+        c=np.concatenate([f.c for f in drifts], axis=1),
+        ridges=np.concatenate([f.ridges for f in drifts]),
+        unit=np.concatenate([f.unit for f in drifts]),
+        determined=sum(f.determined for f in drifts),
+        folds=[
+            (np.concatenate([a for a, _ in parts]), np.concatenate([c for _, c in parts], axis=1))
+            for parts in zip(*(f.folds for f in drifts), strict=True)
+        ],
+        systems=[part for f in drifts for part in f.systems],
+    )
+
+
+def _coupled_drift(cells: DriftCells, basis: Basis, precision: Float, ridge: float | None) -> Drift:
+    """`weighted_drift` of outputs that the noise couples."""
+    d, (n, R) = cells.moves.shape[1], cells.X.shape
+    ones = with_intercept(cells.X)
     H, g = np.zeros((FOLDS, d * (R + 1), d * (R + 1))), np.zeros((FOLDS, d * (R + 1)))
     for k in range(FOLDS):
-        rows = fold == k
+        rows = cells.fold == k
         own = precision if len(precision) == 1 else precision[rows]
-        H[k], g[k] = _normal_equations(ones[rows], duration[rows], moves[rows], own)
+        H[k], g[k] = normal_equations(ones[rows], cells.duration[rows], cells.moves[rows], own)
     unit = np.sqrt(n / np.diagonal(H.sum(axis=0))[:: R + 1])  # of each output, so that ridges have none
     scale = np.repeat(unit, R + 1)
     H, g = H * np.outer(scale, scale), g * scale
     with one_blas_thread:
         total, right = H.sum(axis=0), g.sum(axis=0)
-        given = None if ridge is None else np.repeat(given_ridges(ridge, n, basis)[None], d, axis=0)
-        ridges, P = best_ridges(total, right, basis, d, given)
+        if ridge is None:
+            ridges = best_ridges(total, right, basis, np.repeat(first_ridges(basis)[None], d, axis=0))
+        else:
+            ridges = np.repeat(given_ridges(ridge, n, basis)[None], d, axis=0)
+        P = amplitude_ridges(ridges, basis)
         solution, inverse_diagonal, _ = solve_penalised(total, right, P)
         folds = [solve_penalised(total - H[k], right - g[k], P)[0] for k in range(FOLDS)]
     parts = [(scale * part).reshape(d, -1) for part in (solution, *folds)]
@@ -137,24 +157,56 @@ def weighted_drift(
     return Drift(*split[0], ridges, unit, float((1 - inverse_diagonal * P).sum()), split[1:], solved)
 
 
-def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: Basis, drift: Drift) -> Drift:
-    """A drift solved again on other data with the same ridges.
+def drift_of_one_covariance(waves: FittedWaves, cells: Cells, rows: DriftCells, ridge: float | None) -> Drift:
+    """Generalised least squares with the residual covariance of its own result as weight.
 
     Parameters
     ----------
-    blocks : iterable of (X, h, moves, precision)
-        Of shapes (n, R), (n,), (n, d), and (n, d, d) or (1, d, d).
-    basis : Basis
-    drift : Drift
+    waves : FittedWaves
+        What the search for frequencies ended with.
+    cells : Cells
+        Of moves and of the entries of Δx Δxᵀ / h.
+    rows : DriftCells
+        The same with the features.
+    ridge : float or None
+        Algorithm 1's λ, instead of ridges of largest evidence.
     """
+    d, N = rows.moves.shape[1], cells.count.sum()
+    products = to_matrices(cells.sums[:, d:].sum(axis=0)[None], "full", d)[0]
+    back = np.linalg.inv(waves.V)
+    noise = np.array([fit.variance for fit in waves.fits])
+    precision = precision_of((back * noise) @ back.T * (cells.duration.sum() / N), N)
+    for _ in range(ROUNDS_OF_WEIGHTS):
+        f = weighted_drift(rows, waves.basis, precision[None], ridge)
+        values = f.intercept + rows.X @ f.c
+        cross = values.T @ rows.moves
+        mean = (products - cross - cross.T + (values.T * cells.duration) @ values) / N
+        own = np.diag_indices(d)
+        mean[own] = np.maximum(mean[own], LEAST_NOISE * products[own] / N)  # cancellation leaves no more
+        inverse = np.linalg.inv(reference_factor(mean))
+        change = np.abs(np.linalg.eigvalsh(inverse @ np.linalg.inv(precision) @ inverse.T) - 1).max()
+        precision = precision_of(mean, N)
+        if change < WEIGHTS_SETTLED:
+            break
+    return f
+
+
+def precision_of(covariance: Float, N: float) -> Float:
+    """The inverse of a covariance of N observations, diagonal if no correlation is significant."""
+    L = reference_factor(covariance)
+    unit = np.sqrt(np.diagonal(covariance))
+    correlation = covariance / np.outer(unit, unit) - np.eye(len(unit))
+    if np.abs(correlation).max() < SIGNIFICANT_CORRELATION / np.sqrt(N):
+        return np.diag(1 / unit**2)
+    inverse = np.linalg.inv(L)
+    return np.asarray(inverse.T @ inverse)
+
+
+def resolved_drift(H: Float, g: Float, basis: Basis, drift: Drift) -> Drift:
+    """A drift solved again with the same ridges, for the sums H and g of `normal_equations` over other data."""
     d = len(drift.ridges)
     P = amplitude_ridges(drift.ridges, basis)
     scale = np.repeat(drift.unit, len(P) // d)
-    H, g = np.zeros((len(P), len(P))), np.zeros(len(P))
-    for X, h, moves, precision in blocks:
-        more, right = _normal_equations(with_intercept(X), h, moves, precision)
-        H += more
-        g += right
     H, g = H * np.outer(scale, scale), g * scale
     solution, inverse_diagonal, _ = solve_penalised(H, g, P)
     parts = (scale * solution).reshape(d, -1)
@@ -163,7 +215,7 @@ def resolved_drift(blocks: Iterable[tuple[Float, Float, Float, Float]], basis: B
     return Drift(parts[:, 0], parts[:, 1:].T, drift.ridges, drift.unit, determined, [], solved)
 
 
-def _normal_equations(ones: Float, duration: Float, moves: Float, precision: Float) -> tuple[Float, Float]:
+def normal_equations(ones: Float, duration: Float, moves: Float, precision: Float) -> tuple[Float, Float]:
     """Left and right side of generalised least squares, shapes (d (R + 1), d (R + 1)) and (d (R + 1),)."""
     if len(precision) == 1:
         x = ones.T * np.sqrt(duration)
@@ -193,40 +245,26 @@ def ridge_groups(basis: Basis, d: int) -> Int:
 
 
 def best_ridges(
-    H: Float,
-    g: Float,
-    basis: Basis,
-    d: int,
-    given: Float | None,
-    ridges: Float | None = None,
-    rounds: int = MOST_ROUNDS,
-    variance: float = 1.0,
-) -> tuple[Float, Float]:
-    """Ridges (d, G) of largest evidence for noise of known variance, and the ridge of each amplitude, (d (R + 1),).
+    H: Float, g: Float, basis: Basis, ridges: Float, rounds: int = MOST_ROUNDS, variance: float = 1.0
+) -> Float:
+    """Ridges (d, G) of largest evidence for noise of known variance, from those to start with.
 
     The first of the R + 1 amplitudes of an output is its intercept, without a ridge.
     """
-    groups, G = ridge_groups(basis, d), len(np.unique(basis.group))
+    d, G = ridges.shape
+    groups = ridge_groups(basis, d)
     penalised = groups >= 0
     everywhere = groups[penalised]  # output and group of each amplitude with a ridge
     penalty = np.tile(basis.penalty, d)
-    if ridges is None:
-        ridges = np.repeat(first_ridges(basis)[None], d, axis=0)
-    if given is not None:
-        return given, amplitude_ridges(given, basis)
-    flat = ridges.ravel()
-    for _ in range(rounds):
+
+    def solve(flat: Float) -> Solution:
         P = amplitude_ridges(flat.reshape(d, G), basis)
-        active = P < OFF
-        c = np.zeros(len(P))
-        inverse_diagonal = np.zeros(len(P))
+        active = P < SWITCHED_OFF
+        c, inverse_diagonal = np.zeros(len(P)), np.zeros(len(P))
         c[active], inverse_diagonal[active], _ = solve_penalised(H[np.ix_(active, active)], g[active], P[active])
         shares = np.where(active, 1 - inverse_diagonal * P, 0.0)[penalised]
         determined = np.bincount(everywhere, np.clip(shares, 0.0, 1.0), d * G).astype(float)
         used = np.bincount(everywhere, penalty * c[penalised] ** 2, d * G).astype(float)
-        new = updated_ridges(flat, determined, variance, used)
-        moved = np.abs(np.log(new / flat)).max(initial=0.0)
-        flat = new
-        if moved < SETTLED:
-            break
-    return flat.reshape(d, G), amplitude_ridges(flat.reshape(d, G), basis)
+        return Solution(flat, c, determined, used, variance)
+
+    return maximise_evidence(solve, ridges.ravel(), rounds).ridges.reshape(d, G)

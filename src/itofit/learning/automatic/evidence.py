@@ -28,6 +28,7 @@ determine; iterating that is the method of MacKay, and of Fellner and Schall.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,8 @@ import scipy.linalg
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
+from itofit.model.training import SWITCHED_OFF
+from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries, real_sum
 
 LEAST_VARIANCE = 1e-9
@@ -43,11 +46,12 @@ LEAST_NOISE = 1e-10
 """Least variance of the noise, relative to that of the targets: what errors of A leave of a fit without noise."""
 JITTERS = (1e-12, 1e-9, 1e-6)
 """Added to the diagonal of normal equations, in units of itself: the first that makes them positive definite."""
-OFF = 1e12
-"""The ridge of a group that the data have switched off."""
 FIRST_RIDGE_OF_ALL = 100.0
+"""Ridge that waves in all directions start from, against 1 along the axes."""
 LEAST_RIDGE = 1e-10
+"""Ridges below change nothing but rounding."""
 MOST_ROUNDS = 60
+"""Of the ridges of a regression; most settle within ten."""
 SETTLED = 0.2
 """Change of log λ_g at which the ridges have settled."""
 DOUBT = 1.0
@@ -71,14 +75,14 @@ class Basis(NamedTuple):
         K = len(self.omega)
         return real_sum(self.omega, self.transform[:K] - 1j * self.transform[K:], u) - self.mean
 
-    def series(self, intercept: Float, c: Float, shift: Float, scale: Float) -> FourierSeries:
+    def series(self, intercept: Float, c: Float, scaling: Scaling) -> FourierSeries:
         """The function intercept (p,) + X c of x = shift + scale · u, for amplitudes c of shape (R, p)."""
         K, amplitudes = len(self.omega), self.transform @ c
         return FourierSeries(
             omega=self.omega,
             beta=amplitudes[:K] - 1j * amplitudes[K:],
-            shift=shift,
-            scale=scale,
+            shift=scaling.shift,
+            scale=scaling.scale,
             offset=intercept - self.mean @ c,
         )
 
@@ -176,23 +180,65 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
         Algorithm 1's λ, instead of ridges of largest evidence.
     """
     _, place = np.unique(basis.group, return_inverse=True)
-    ridges = first_ridges(basis) if ridge is None else given_ridges(ridge, n, basis)
-    for _ in range(MOST_ROUNDS):
+
+    def solve(ridges: Float) -> Solution:
         P = ridges[place] * basis.penalty
         c, inverse_diagonal, log_det = solve_penalised(A, b, P)
-        rss = max(float(squares - 2 * b @ c + c @ A @ c), LEAST_NOISE * squares)
         determined = np.bincount(place, 1 - inverse_diagonal * P).astype(float)
-        variance = rss / max(n - 1 - determined.sum(), 1.0)
-        if ridge is not None:
+        rss = max(float(squares - 2 * b @ c + c @ A @ c), LEAST_NOISE * squares)
+        variance = float(rss / max(n - 1 - determined.sum(), 1.0))
+        used = np.bincount(place, basis.penalty * c**2).astype(float)
+        penalised = rss + P @ c**2
+        log_evidence = -0.5 * ((n - 1) * np.log(penalised / n) + log_det - np.log(np.maximum(P, 1e-300)).sum())
+        return Solution(ridges, c, determined, used, variance, float(log_evidence))
+
+    if ridge is not None:
+        ridges = given_ridges(ridge, n, basis)
+        solution = solve(ridges)
+    else:
+        ridges, solution, _ = maximise_evidence(solve, first_ridges(basis), MOST_ROUNDS)
+    return Regression(solution.c, ridges, solution.variance, float(solution.determined.sum()), solution.log_evidence)
+
+
+class Solution(NamedTuple):
+    """A ridge regression with certain ridges, and what the next ridges depend on."""
+
+    ridges: Float  # (G,)
+    c: Float  # amplitudes
+    determined: Float  # (G,): γ_g, the number of amplitudes of each group that the data determine
+    used: Float  # (G,): Σ c²/μ over each group
+    variance: float  # σ²
+    log_evidence: float = 0.0
+    root: Float | None = None  # W with WᵀW = (A + P)⁻¹, for who needs it
+
+
+class MostEvident(NamedTuple):
+    """Ridges of largest evidence."""
+
+    ridges: Float  # (G,)
+    solution: Solution  # with the ridges of the last round
+    settled: bool  # whether these hardly differ
+
+
+def maximise_evidence(solve: Callable[[Float], Solution], ridges: Float, rounds: int) -> MostEvident:
+    """Move ridges to where the evidence is largest: solve, see what the data determine, and again.
+
+    Parameters
+    ----------
+    solve : callable
+        The regression with ridges (G,).
+    ridges : array of shape (G,)
+        To start from.
+    rounds : int
+        At most.
+    """
+    for _ in range(rounds):
+        solution = solve(ridges)
+        ridges = updated_ridges(ridges, solution.determined, solution.variance, solution.used)
+        settled = bool(np.abs(np.log(ridges / solution.ridges)).max(initial=0.0) < SETTLED)
+        if settled:
             break
-        new = updated_ridges(ridges, determined, variance, np.bincount(place, basis.penalty * c**2).astype(float))
-        moved = np.abs(np.log(new / ridges)).max()
-        ridges = new
-        if moved < SETTLED:
-            break
-    penalised = rss + P @ c**2
-    log_evidence = -0.5 * ((n - 1) * np.log(penalised / n) + log_det - np.log(np.maximum(P, 1e-300)).sum())
-    return Regression(c, ridges, float(variance), float(determined.sum()), float(log_evidence))
+    return MostEvident(ridges, solution, settled)
 
 
 def given_ridges(ridge: float, n: float, basis: Basis) -> Float:
@@ -210,8 +256,8 @@ def updated_ridges(ridges: Float, determined: Float, variance: float, used: Floa
     """One step of the ridges towards σ² (γ + DOUBT) / used, a longer one up; groups without effect go off."""
     wanted = variance * (determined + DOUBT)
     ratio = np.clip(wanted / np.maximum(used * ridges, 1e-6 * wanted), 1e-4, 1e3)
-    new = np.clip(ridges * np.where(ratio > 1, ratio**1.5, ratio), LEAST_RIDGE, OFF)
-    return np.asarray(np.where((determined < UNDETERMINED) | (ridges >= OFF), OFF, new))
+    new = np.clip(ridges * np.where(ratio > 1, ratio**1.5, ratio), LEAST_RIDGE, SWITCHED_OFF)
+    return np.asarray(np.where((determined < UNDETERMINED) | (ridges >= SWITCHED_OFF), SWITCHED_OFF, new))
 
 
 def solve_penalised(A: Float, b: Float, P: Float) -> tuple[Float, Float, float]:

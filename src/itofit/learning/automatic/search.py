@@ -19,43 +19,49 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from itofit._blocks import map_chunks, one_blas_thread
 from itofit._checks import Float, Int
-from itofit.learning.automatic.evidence import OFF, Basis, Regression, principal_features, regress
-from itofit.learning.paper.arff import ARFF, draw, magnitude
+from itofit.learning.automatic.evidence import Basis, Regression, principal_features, regress
+from itofit.learning.metropolis import Kernel, magnitude, metropolis_step
+from itofit.model.training import SWITCHED_OFF, Stop, Training
 from itofit.waves.normal_equations import NormalEquations
+from itofit.waves.parameters import ARFF
 from itofit.waves.series import feature_blocks
-
-SearchStop = Literal["evidence", "max_iterations"]
 
 START = 0.5
 """Spread of the frequencies at the start: waves twelve times as long as the data."""
 SHORTEST_STEP, LONGEST_STEP = 0.1, 3.0
+"""Of proposals, whose lengths are spread evenly over one and a half decades: one of them is right."""
 RIDGE = 1e-4
 """Of the solves between which frequencies move; the ridges of the result are chosen from the data."""
 MILESTONES = (32, 64, 128)
 """Iterations after which frequencies are added, if waves stand out, although the search still improves."""
 ROUNDS_OF_UNITS = 2
-LEAST_NOISE = 1e-14
+"""In which combinations of outputs with independent noise are found; a third changes nothing."""
+LEAST_EIGENVALUE = 1e-14
+"""Of the residuals' covariance, relative to that of the targets: less is rounding."""
 LEAST_GAIN = 2.0
 """Of log-evidence, for which frequencies are preferred to earlier ones."""
 LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES = 4, 24
+"""Before a search may end, without and with a wave that stood out."""
 MOST_ITERATIONS = 256
+"""Searches that still improve then gain little more."""
 FEATURES_ALONE = 48
-FEATURES_OF_AXIS = {2: 16, 3: 16}
-FEATURES_OF_AXIS_MANY = 12
-FEATURES_OF_ALL = {2: 32, 3: 48}
-FEATURES_OF_ALL_MANY = 96
+"""Frequencies to start with, for one input."""
+FEATURES_OF_AXIS, FEATURES_OF_AXIS_MANY = {2: 16, 3: 16}, 12
+"""The same along each axis of two, three and more inputs."""
+FEATURES_OF_ALL, FEATURES_OF_ALL_MANY = {2: 32, 3: 48}, 96
+"""The same in all directions."""
 ROWS_PER_FEATURE = 8
+"""Fewer rows for each frequency determine none of its amplitudes."""
 MOST_FEATURES = 512
-REACH = {1: 256.0, 2: 60.0, 3: 24.0}
-REACH_MANY = 24.0
-"""Frequencies beyond are not proposed."""
+"""Beyond, solves take seconds."""
+REACH, REACH_MANY = {1: 256.0, 2: 60.0, 3: 24.0}, 24.0
+"""Frequencies beyond are not proposed: 40, 10 and 4 waves across the data."""
 MOST_SCREENED = 6_000
 """Points that the comparison takes, at most."""
 SCREENED = 512
@@ -64,49 +70,7 @@ FALSE_ALARM, FALSE_ALARM_AFTER_ONE = 0.01, 0.05
 """Probability that noise alone gives the search a frequency, before and after one has stood out."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SearchHistory:
-    """How an automatic search went.
-
-    Parameters
-    ----------
-    iteration : array of shape (J,)
-        The iterations whose network was judged; 0 is the start.
-    log_evidence : array of shape (J,)
-        Of those networks, relative to the start.
-    acceptance, seconds : arrays of shape (M,)
-        Share of the proposals that each iteration accepted, and its duration.
-    best_iteration : int
-        The iteration whose frequencies were kept; 0 is the start, left for a significantly larger evidence only.
-    n_found : int
-        Frequencies of the grid that stood out of the noise.
-    n_features : int
-        Frequencies of the result.
-    stopped : {"evidence", "max_iterations"}
-    """
-
-    iteration: Float
-    log_evidence: Float
-    acceptance: Float
-    seconds: Float
-    best_iteration: int
-    n_found: int
-    n_features: int
-    stopped: SearchStop
-
-    @property
-    def n_iterations(self) -> int:
-        """M, the number of iterations made."""
-        return len(self.acceptance)
-
-    def __repr__(self) -> str:
-        return (
-            f"SearchHistory({self.n_iterations} iterations in {self.seconds.sum():.2f} s, best {self.best_iteration}, "
-            f"log-evidence {self.log_evidence.max():.1f} above the start's)"
-        )
-
-
-class Found(NamedTuple):
+class FittedWaves(NamedTuple):
     """Frequencies, and the regression on them of the outputs V y."""
 
     basis: Basis
@@ -114,8 +78,6 @@ class Found(NamedTuple):
     b: Float  # (R, p): XᵀWy
     V: Float  # (p, p)
     fits: list[Regression]
-    history: SearchHistory | None
-    start: Found | None = None  # the same for the frequencies at the start
 
     @property
     def log_evidence(self) -> float:
@@ -128,10 +90,43 @@ class Found(NamedTuple):
         return np.column_stack([fit.c for fit in self.fits]) @ np.linalg.inv(self.V).T
 
     @property
-    def groups_in_use(self) -> Int:
-        """Groups of which the data determine something for at least one output."""
+    def basis_in_use(self) -> Basis | None:
+        """The features of the groups of which the data determine something for an output; None if there are none."""
         ridges = np.min([fit.ridges for fit in self.fits], axis=0)
-        return np.unique(self.basis.group)[ridges < OFF]
+        groups = np.unique(self.basis.group)[ridges < SWITCHED_OFF]
+        return self.basis.of_groups(groups) if len(groups) else None
+
+
+class Searched(NamedTuple):
+    """The waves of largest evidence, and how the search for them went."""
+
+    best: FittedWaves
+    start: FittedWaves
+    iteration: list[int]  # that were judged; 0 is the start
+    log_evidence: list[float]  # of those
+    acceptance: list[float]  # of each iteration
+    seconds: list[float]
+    best_iteration: int  # 0 is the start, left for a significantly larger evidence only
+    n_standing_out: int  # frequencies of the grid that stood out of the noise at the start
+    stopped: Stop
+
+    def training(self, arff: ARFF, basis: Basis | None, ridges: Float, determined: float) -> Training:
+        """The record of a training that ended with these features, ridges and amplitudes."""
+        return Training(
+            judge="log-evidence",
+            iteration=np.array(self.iteration, dtype=float),
+            score=np.array(self.log_evidence) - self.log_evidence[0],
+            acceptance=np.array(self.acceptance),
+            seconds=np.array(self.seconds),
+            best_iteration=self.best_iteration,
+            stopped=self.stopped,
+            n_features=0 if basis is None else len(basis.omega),
+            parameters=arff,
+            determined=determined,
+            groups=np.array([], dtype=int) if basis is None else np.unique(basis.group),
+            ridges=ridges,
+            n_standing_out=self.n_standing_out,
+        )
 
 
 class Targets(NamedTuple):
@@ -145,8 +140,13 @@ class Targets(NamedTuple):
     equations: NormalEquations  # of u, y and weight
     spread: Float  # (m,): by how much the range of the points exceeds that of most of them
 
+    @property
+    def n_inputs(self) -> int:
+        """The number m of inputs."""
+        return self.u.shape[1]
 
-def judged(omega: Float, group: Int, targets: Targets, V: Float, ridge: float | None) -> Found:
+
+def fitted_waves(omega: Float, group: Int, targets: Targets, V: Float, ridge: float | None) -> FittedWaves:
     """The regression of V y on the principal features of some frequencies."""
     zero = np.zeros((1, omega.shape[1]))
     gram, right = targets.equations.real_gram(np.concatenate([omega, zero]))
@@ -154,21 +154,21 @@ def judged(omega: Float, group: Int, targets: Targets, V: Float, ridge: float | 
     return regressed(basis, A, b, targets, V, ridge)
 
 
-def regressed(basis: Basis, A: Float, b: Float, targets: Targets, V: Float, ridge: float | None) -> Found:
+def regressed(basis: Basis, A: Float, b: Float, targets: Targets, V: Float, ridge: float | None) -> FittedWaves:
     """The regression of V y, for A and b = Xᵀ W y."""
     squares, right = np.einsum("ij,jk,ik->i", V, targets.squares, V), b @ V.T
     with one_blas_thread:
         fits = [regress(A, right[:, j], float(squares[j]), targets.n, basis, ridge) for j in range(len(V))]
-    return Found(basis, A, b, V, fits, None)
+    return FittedWaves(basis, A, b, V, fits)
 
 
-def noise_units(found: Found, targets: Targets) -> Float:
+def noise_units(waves: FittedWaves, targets: Targets) -> Float:
     """V such that the residuals of V y are uncorrelated and of unit variance."""
-    c = found.amplitudes
-    mixed = targets.squares - found.b.T @ c - c.T @ found.b + c.T @ found.A @ c
+    c = waves.amplitudes
+    mixed = targets.squares - waves.b.T @ c - c.T @ waves.b + c.T @ waves.A @ c
     scale = 1 / np.sqrt(np.diagonal(targets.squares))
     values, vectors = np.linalg.eigh(mixed * np.outer(scale, scale))
-    values = np.maximum(values, LEAST_NOISE) * (1 / targets.n)
+    values = np.maximum(values, LEAST_EIGENVALUE) * (1 / targets.n)
     return np.asarray((vectors / np.sqrt(values)).T * scale)
 
 
@@ -206,7 +206,7 @@ def search(
     arff: ARFF,
     mixed: bool = False,
     on_iteration: Callable[[int, float], None] = lambda iteration, gain: None,
-) -> Found:
+) -> Searched:
     """Look for the frequencies of largest evidence.
 
     Parameters
@@ -220,30 +220,31 @@ def search(
     on_iteration : callable, optional
         Called as on_iteration(i, gain) with the gain of log-evidence over the start.
     """
-    walk = _Walk(rng, targets, arff)
+    group = groups_for(targets.n, targets.n_inputs, arff.n_features)
+    omega = long_waves(rng, group, targets)
     V = np.diag(np.sqrt(targets.n / np.diagonal(targets.squares)))
-    best = judged(walk.omega, walk.group, targets, V, arff.ridge)
+    best = fitted_waves(omega, group, targets, V, arff.ridge)
     for _ in range(ROUNDS_OF_UNITS if mixed else 0):
         V = noise_units(best, targets)
         best = regressed(*best[:3], targets, V, arff.ridge)
-    walk.V = V
-    first, best_iteration = best, 0
+    start, best_iteration = best, 0
+    walk = _Walk(rng, targets, arff, V, omega, group)
     iterations, values = [0], [best.log_evidence]
 
     def judge(i: int) -> None:
         nonlocal best, best_iteration
-        found = judged(walk.omega, walk.group, targets, V, arff.ridge)
+        waves = fitted_waves(walk.omega, walk.group, targets, V, arff.ridge)
         iterations.append(i)
-        values.append(found.log_evidence)
-        if found.log_evidence > best.log_evidence + LEAST_GAIN:
-            best, best_iteration = found, i
-        on_iteration(i, best.log_evidence - first.log_evidence)
+        values.append(waves.log_evidence)
+        if waves.log_evidence > best.log_evidence + LEAST_GAIN:
+            best, best_iteration = waves, i
+        on_iteration(i, best.log_evidence - start.log_evidence)
 
-    n_found = walk.seed(best)
+    n_standing_out = walk.seed(start)
     most = MOST_ITERATIONS if arff.max_iterations is None else arff.max_iterations
-    needed = LEAST_ITERATIONS_WITH_WAVES if n_found else LEAST_ITERATIONS
+    needed = LEAST_ITERATIONS_WITH_WAVES if n_standing_out else LEAST_ITERATIONS
     least = min(needed if arff.min_iterations is None else arff.min_iterations, most)
-    stopped: SearchStop = "max_iterations"
+    stopped: Stop = "max_iterations"
     i, due = 0, 1
     while i < most:
         walk.step()
@@ -260,17 +261,24 @@ def search(
             elif settled:
                 stopped = "evidence"
                 break
-    history = SearchHistory(
-        iteration=np.array(iterations, dtype=float),
-        log_evidence=np.array(values) - values[0],
-        acceptance=np.array(walk.acceptance),
-        seconds=np.array(walk.seconds),
+    return Searched(
+        best=best,
+        start=start,
+        iteration=iterations,
+        log_evidence=values,
+        acceptance=walk.acceptance,
+        seconds=walk.seconds,
         best_iteration=best_iteration,
-        n_found=n_found,
-        n_features=len(best.basis.omega),
+        n_standing_out=n_standing_out,
         stopped=stopped,
     )
-    return best._replace(history=history, start=first)
+
+
+def long_waves(rng: np.random.Generator, group: Int, targets: Targets) -> Float:
+    """Frequencies (K, m) to start from: waves much longer than the data."""
+    free = directions(group, targets.n_inputs)
+    spread = np.minimum(START * targets.spread, reach_of(targets.n_inputs) / 4)
+    return np.asarray(free * spread * rng.standard_normal(free.shape))
 
 
 def _power(grid: Float, u: Float, strengths: Float) -> Float:
@@ -290,54 +298,53 @@ def _power(grid: Float, u: Float, strengths: Float) -> Float:
 class _Walk:
     """The frequencies on their way: Algorithm 1's iterations within groups."""
 
-    def __init__(self, rng: np.random.Generator, targets: Targets, arff: ARFF) -> None:
-        self.rng, self.targets, self.arff = rng, targets, arff
-        self.n_inputs = targets.equations.n_inputs
+    def __init__(
+        self, rng: np.random.Generator, targets: Targets, arff: ARFF, V: Float, omega: Float, group: Int
+    ) -> None:
+        self.rng, self.targets, self.arff, self.V, self.omega, self.group = rng, targets, arff, V, omega, group
+        self.n_inputs = targets.n_inputs
         self.reach = reach_of(self.n_inputs)
-        self.group = groups_for(targets.n, self.n_inputs, arff.n_features)
-        self.free = directions(self.group, self.n_inputs)
-        spread = np.minimum(START * targets.spread, self.reach / 4)
-        self.omega = self.free * spread * rng.standard_normal(self.free.shape)
+        self.free = directions(group, self.n_inputs)
         self.ridge = RIDGE if arff.ridge is None else arff.ridge
-        self.gamma = 1.0 if arff.gamma is None else arff.gamma
-        self.V = np.eye(len(targets.squares))
         self.false_alarm = FALSE_ALARM
         self.smooth: Float | None = None  # frequencies that leave nothing over
         self.acceptance: list[float] = []
         self.seconds: list[float] = []
-
-    def amplitudes(self, omega: Float) -> Float:
-        """|β̂_k| for the outputs V y."""
-        return magnitude(self.targets.equations.solve(omega, self.ridge) @ self.V.T)
+        self.kernel = Kernel(
+            sizes=self._sizes,
+            propose=self._proposal,
+            resample=arff.resample,
+            pairing=arff.pairing or "printed",
+            gamma=1.0 if arff.gamma is None else arff.gamma,
+        )
 
     def step(self) -> None:
         """One iteration: resampling, proposal, Metropolis test."""
-        began, rng, K = time.perf_counter(), self.rng, len(self.omega)
+        began = time.perf_counter()
         with one_blas_thread:
-            size = self.amplitudes(self.omega)
-            omega = self.omega
-            if self.arff.resample:
-                j = np.concatenate([places[draw(rng, size[places])] for places in self._members()])
-                omega = omega[j]
-                if self.arff.pairing == "reindex":
-                    size = size[j]
-                elif self.arff.pairing == "solve":
-                    size = self.amplitudes(omega)
-            if self.arff.delta is None:
-                delta = np.exp(rng.uniform(np.log(SHORTEST_STEP), np.log(LONGEST_STEP), (K, 1)))
-            else:
-                delta = np.full((K, 1), self.arff.delta)
-            proposal = omega + self.free * delta * rng.standard_normal(omega.shape)
-            proposal = np.where(np.abs(proposal).max(axis=1, keepdims=True) > self.reach, omega, proposal)
-            accepted = self.amplitudes(proposal) > rng.random(K) * size**self.gamma
-            self.omega = np.where(accepted[:, None], proposal, omega)
-        self.acceptance.append(float(accepted.mean()))
+            moved = metropolis_step(self.rng, self.omega, self._sizes(self.omega), self.kernel, self._members())
+        self.omega = moved.omega
+        self.acceptance.append(float(moved.accepted.mean()))
         self.seconds.append(time.perf_counter() - began)
+
+    def _sizes(self, omega: Float) -> Float:
+        """|β̂_k| for the outputs V y."""
+        return magnitude(self.targets.equations.solve(omega, self.ridge) @ self.V.T)
+
+    def _proposal(self, rng: np.random.Generator, omega: Float) -> Float:
+        """Steps of many lengths, in the free directions, that stay within reach."""
+        K = len(omega)
+        if self.arff.delta is None:
+            delta = np.exp(rng.uniform(np.log(SHORTEST_STEP), np.log(LONGEST_STEP), (K, 1)))
+        else:
+            delta = np.full((K, 1), self.arff.delta)
+        proposal = omega + self.free * delta * rng.standard_normal(omega.shape)
+        return np.where(np.abs(proposal).max(axis=1, keepdims=True) > self.reach, omega, proposal)
 
     def _members(self) -> list[Int]:
         return [np.flatnonzero(self.group == g) for g in np.unique(self.group)]
 
-    def seed(self, start: Found) -> int:
+    def seed(self, start: FittedWaves) -> int:
         """Let half of each group start at waves that stand out of the noise of the first fit; how many there are."""
         waves, size = self._standing_out(start)
         self.omega = self.omega.copy()  # the start keeps its own
@@ -348,7 +355,7 @@ class _Walk:
             self.omega[places[: len(drawn)]] = drawn
         return len(waves)
 
-    def extend(self, best: Found) -> bool:
+    def extend(self, best: FittedWaves) -> bool:
         """Go on from the best frequencies with half as many more, at waves that they leave over, if there are any."""
         K = len(best.basis.omega)
         if min(MOST_FEATURES, self.targets.n / ROWS_PER_FEATURE) < 3 * K // 2 or len(self.group) > K:
@@ -356,17 +363,17 @@ class _Walk:
         if best.basis.omega is self.smooth:  # which has been looked at
             return False
         waves, size = self._standing_out(best)
-        found = [self._drawn(waves, size, self.free[places[0]], len(places) // 2) for places in self._members()]
-        if not sum(map(len, found)):
+        added = [self._drawn(waves, size, self.free[places[0]], len(places) // 2) for places in self._members()]
+        if not sum(map(len, added)):
             return False
         kept = [best.basis.omega[self.group == g] for g in np.unique(self.group)]
-        self.omega = np.concatenate([omega for pair in zip(kept, found, strict=True) for omega in pair])
-        sizes = [len(old) + len(new) for old, new in zip(kept, found, strict=True)]
+        self.omega = np.concatenate([omega for pair in zip(kept, added, strict=True) for omega in pair])
+        sizes = [len(old) + len(new) for old, new in zip(kept, added, strict=True)]
         self.group = np.repeat(np.unique(self.group), sizes)
         self.free = directions(self.group, self.n_inputs)
         return True
 
-    def _standing_out(self, fit: Found) -> tuple[Float, Float]:
+    def _standing_out(self, fit: FittedWaves) -> tuple[Float, Float]:
         """Waves of the grid that stand out of the noise in what a fit leaves over, and their sizes."""
         targets, grid = self.targets, self._grid()
         rows = slice(None, None, -(-len(targets.u) // MOST_SCREENED))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from itofit._checks import Float
 from itofit.learning.automatic.covariance import NO_FEATURES, CovarianceFit
-from itofit.learning.automatic.evidence import OFF, Basis
-from itofit.learning.paper.regression import Scaling
-from itofit.matrices.symmetric import entries, symmetric, to_matrices
+from itofit.learning.automatic.evidence import Basis
+from itofit.matrices.symmetric import symmetric, to_matrices
+from itofit.model.training import SWITCHED_OFF
+from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries
 
 
@@ -25,18 +27,18 @@ class Sigma(NamedTuple):
     basis: Basis | None  # None: it is constant
     L: Float
     fit: CovarianceFit
-    simplest: CovarianceFit | None = None  # with the same features and the first of the links
+    simplest: CovarianceFit | None = None  # with the same features and the simplest of the links, if it was fitted too
 
     @property
     def constant(self) -> bool:
         """Whether it is the same everywhere."""
         return self.basis is None
 
-    def without_what_is_off(self) -> Sigma:
-        """The same without features if all are switched off."""
-        if self.basis is None or (self.fit.ridges < OFF).any():
+    def simplified(self) -> Sigma:
+        """The same as a constant, if all of its features are switched off."""
+        if self.basis is None or (self.fit.ridges < SWITCHED_OFF).any():
             return self
-        constant = self.fit._replace(B=self.fit.B[:1], ridges=self.fit.ridges[:, :0], systems=[])  # it is fitted again
+        constant = replace(self.fit, B=self.fit.B[:1], ridges=self.fit.ridges[:, :0], systems=[])  # it is fitted again
         return Sigma(None, self.L, constant)
 
     def at(self, u: Float) -> Float:
@@ -57,10 +59,6 @@ class Sigma(NamedTuple):
         return self.basis or NO_FEATURES._replace(omega=np.zeros((1, len(scaling.shift))), transform=np.zeros((2, 0)))
 
     def series(self, scaling: Scaling) -> FourierSeries:
-        """H as Fourier series; for the identity link, the entries of Σ."""
-        fit = self.fit
-        basis, B = self.features(scaling), fit.B
-        if fit.link == "identity":
-            rows, cols = entries(fit.shape.structure, fit.shape.d)
-            B = (self.L @ to_matrices(B, fit.shape.structure, fit.shape.d) @ self.L.T)[:, rows, cols]
-        return basis.series(B[0], B[1:], scaling.shift, scaling.scale)
+        """The functions that a model keeps: H, or what its link keeps instead."""
+        B = self.fit.link.kept(self.fit.B, self.L, self.fit.shape)
+        return self.features(scaling).series(B[0], B[1:], scaling)

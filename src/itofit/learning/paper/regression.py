@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
 from math import ceil
-from typing import NamedTuple
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from itofit._checks import ConvergenceWarning, Float, InputError
 from itofit._progress import Progress
-from itofit.data.rows import TRAIN, VALIDATION, Rows, Split, column_sum, n_held_out, scaled
-from itofit.learning.automatic.search import SearchHistory
-from itofit.learning.paper.arff import ARFF, History, Info, Problem, Settings, State, train
+from itofit.data.passes import Blocks, add_up
+from itofit.data.rows import PASS_ROWS, TRAIN, VALIDATION, Split, column_sum, n_held_out
+from itofit.learning.paper.arff import Info, Problem, State, train
+from itofit.model.training import LearnedFunction, Training
 from itofit.waves.normal_equations import (
     MOST_INPUTS,
     DirectNormalEquations,
@@ -27,7 +26,13 @@ from itofit.waves.normal_equations import (
     accuracy_for,
     moments_of,
 )
+from itofit.waves.parameters import ARFF
+from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries
+
+T = TypeVar("T")
+Kept: TypeAlias = tuple[Moments | None, list[tuple[Float, Float]]]
+"""Moments of a part of the rows, if they are used, and the rows themselves, if they are kept."""
 
 FIRST_MOMENTS = {1: 256, 2: 64, 3: 24}
 """Moments made in the first pass, in each direction, by number of inputs; more in another if a frequency needs them."""
@@ -37,38 +42,62 @@ GROWTH = {1: 2.0, 2: 1.5, 3: 1.25}
 """By what factor at least the number of moments grows, by number of inputs."""
 KEPT_ROWS = 25_000
 """A part with fewer rows is kept in memory beside its moments."""
+ROUNDING = 1e-9
+"""By how much rounding may carry a scaled input beyond the range of the first pass."""
 
 
-class Fitted(NamedTuple):
-    """A learned function, how its training went, and with what settings."""
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Points and targets of Algorithm 1, made anew from each block of some data.
 
-    series: FourierSeries
-    history: History
-    settings: Settings
+    Parameters
+    ----------
+    data : Data
+        Or anything else that has blocks.
+    points_and_targets : callable
+        x (n, m) and y (n, p) of a block, in the user's units.
+    scaling : Scaling
+        From these to scaled points and centred targets.
+    n_rows, n_outputs : int
+    progress : Progress
+    label : str
+        What progress calls a pass.
+    """
+
+    data: Blocks[Any]
+    points_and_targets: Callable[[Any], tuple[Float, Float]]
+    scaling: Scaling
+    n_rows: int
+    n_outputs: int
+    progress: Progress
+    label: str
+
+    @property
+    def n_inputs(self) -> int:
+        """M."""
+        return len(self.scaling.shift)
+
+    def add_up(self, function: Callable[[Float, Float, int], T]) -> T:
+        """The sum of function(scaled points, centred targets, number of the block) over all blocks, in one pass."""
+
+        def of_block(block: object, number: int) -> T:
+            u, y = self.scaling(*self.points_and_targets(block))
+            if not self.data.in_memory and not np.abs(u).max() < 0.5 + ROUNDING:
+                first = number * PASS_ROWS
+                raise InputError(
+                    f"inputs in rows {first} to {first + len(u) - 1} are outside the range they had in an earlier "
+                    "pass: the source must give the same values each time it is read"
+                )
+            return function(u, y, number)
+
+        def shown(n_done: int) -> None:
+            share = n_done / self.n_rows
+            self.progress.show(self.label, f"read {n_done:,} of {self.n_rows:,} rows", share)
+
+        return add_up(self.data, of_block, shown=shown)
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """From the user's points to scaled ones, u = (x − shift) / scale, and from targets to y − offset."""
-
-    shift: Float
-    scale: Float
-    offset: Float
-    varies: npt.NDArray[np.bool_]  # which inputs are not constant
-
-    @classmethod
-    def of(cls, low: Float, high: Float, offset: Float) -> Scaling:
-        """Inputs between low and high go to [−½, ½]; a constant one goes to zero."""
-        shift = low + 0.5 * (high - low)
-        scale = 2 * np.maximum(high - shift, shift - low)  # the range, and not less if shift was rounded
-        return cls(shift, np.where(scale > 0, scale, 1.0), offset, scale > 0)
-
-    def __call__(self, x: Float, y: Float) -> tuple[Float, Float]:
-        """Scaled points and targets."""
-        return scaled(x, self.shift, self.scale), (y.T - self.offset[:, None]).T
-
-
-class Sample:
+class TrainingSet:
     """Rows to train and to validate on, read in one pass: as moments, or as arrays.
 
     Parameters
@@ -78,33 +107,19 @@ class Sample:
     rows : Rows
     arff : ARFF
         Parameters of the training.
-    scaling : Scaling
-    progress : Progress
-    label : str
-        What progress calls the pass.
     """
 
-    def __init__(
-        self,
-        rng: np.random.Generator,
-        rows: Rows,
-        arff: ARFF,
-        scaling: Scaling,
-        progress: Progress,
-        label: str,
-    ) -> None:
-        self.arff = arff
+    def __init__(self, rng: np.random.Generator, rows: Rows, arff: ARFF) -> None:
+        self.rows, self.arff = rows, arff
         self.settings = settings = arff.resolve(rows.n_rows, rows.n_inputs, rows.n_outputs)
         n_searched = min(settings.search_rows, rows.n_rows)
         n_out = n_held_out(settings.validation_fraction, n_searched)
-        self.rows, self.scaling, self.progress, self.label = rows, scaling, progress, label
         self.split = Split(int(rng.integers(2**63)), rows.n_rows, n_searched, n_out)
         self.sizes = {TRAIN: n_searched - n_out, VALIDATION: n_out}
         self.gridded = settings.normal_equations == "gridded"
-        self.moments: dict[int, Moments] = {}
-        self.arrays: dict[int, tuple[Float, Float]] = {}
-        first = FIRST_MOMENTS if rows.in_memory else FIRST_MOMENTS_OUT_OF_MEMORY
-        self.mean = self._read((first[rows.n_inputs],) * rows.n_inputs if self.gridded else None)
+        first = FIRST_MOMENTS if rows.data.in_memory else FIRST_MOMENTS_OUT_OF_MEMORY
+        Q = (first[rows.n_inputs],) * rows.n_inputs if self.gridded else None
+        self.mean, self.moments, self.arrays = self._read(Q)
 
     def problem(self, unit: Float) -> Problem:
         """What Algorithm 1 needs, for the targets divided by their unit."""
@@ -112,15 +127,12 @@ class Sample:
 
     def solve_on_all(self, omega: Float, unit: Float) -> State:
         """Amplitudes at the frequencies omega from all rows, searched or not, in one more pass."""
-        rows, ridge = self.rows, self.settings.ridge
-        equations: NormalEquations
-        if self.gridded and rows.n_inputs < MOST_INPUTS:  # where moments cost less than one direct solve
-            equations = GriddedNormalEquations(WholePart(self, unit), accuracy_for(ridge))
-        else:
-            equations = DirectNormalEquations.over(
-                lambda: ((u, y / unit) for u, y in self.blocks()), rows.n_rows, rows.n_inputs, rows.n_outputs
-            )
-        return State(omega, equations.solve(omega, ridge))
+        ridge = self.settings.ridge
+        if self.gridded and self.rows.n_inputs < MOST_INPUTS:  # where moments cost less than one direct solve
+            equations = GriddedNormalEquations(WholePart(self.rows, unit), accuracy_for(ridge))
+            return State(omega, equations.solve(omega, ridge))
+        sums = self.rows.add_up(lambda u, y, number: DirectNormalEquations(u, y / unit).real_gram(omega))
+        return State(omega, DirectNormalEquations.solved(*sums, ridge * self.rows.n_rows))
 
     def require(self, Q: tuple[int, ...]) -> None:
         """Make at least Q moments in each direction, in a new pass if there are fewer."""
@@ -128,96 +140,81 @@ class Sample:
         if any(q > h for q, h in zip(Q, have, strict=True)):
             growth = GROWTH[len(have)]
             new = [h if q <= h else max(q, ceil(growth * h)) for q, h in zip(Q, have, strict=True)]
-            self._read(tuple(new if self.rows.in_memory else [max(new)] * len(new)))  # so that passes stay few
+            # All directions alike for data that are read in each pass, so that passes stay few
+            more = tuple(new if self.rows.data.in_memory else [max(new)] * len(new))
+            self.mean, self.moments, self.arrays = self._read(more)
 
-    def as_direct(self, rng: np.random.Generator) -> Sample:
+    def as_direct(self, rng: np.random.Generator) -> TrainingSet:
         """The same rows for a training with direct normal equations."""
-        arff = replace(self.arff, normal_equations="direct")
-        return Sample(rng, self.rows, arff, self.scaling, self.progress, self.label)
+        return TrainingSet(rng, self.rows, replace(self.arff, normal_equations="direct"))
 
     def _equations(self, part: int, unit: Float) -> NormalEquations:
         if self.gridded:
-            return GriddedNormalEquations(SamplePart(self, part, unit), accuracy_for(self.settings.ridge))
+            return GriddedNormalEquations(TrainingPart(self, part, unit), accuracy_for(self.settings.ridge))
         u, y = self.arrays[part]
         return DirectNormalEquations(u, y / unit)
 
-    def blocks(self) -> Iterator[tuple[Float, Float]]:
-        """All rows, with scaled points and centred targets."""
-        done = 0
-        for x, y in self.rows.blocks():
-            u, centred = self.scaling(x, y)
-            if not self.rows.in_memory and not np.abs(u).max() < 0.5 + 1e-9:
-                raise InputError(
-                    f"inputs in rows {done} to {done + len(x) - 1} are outside the range they had in an earlier pass: "
-                    "the source must give the same values each time it is read"
-                )
-            yield u, centred
-            done += len(x)
-            self.progress.show(self.label, f"read {done:,} of {self.rows.n_rows:,} rows", done / self.rows.n_rows)
+    def _read(self, Q: tuple[int, ...] | None) -> tuple[Float, dict[int, Moments], dict[int, tuple[Float, Float]]]:
+        """One pass: the mean of all targets, Q moments of the two parts, and the rows of those that are kept."""
 
-    def _read(self, Q: tuple[int, ...] | None) -> Float:
-        """One pass: Q moments of the two parts, the rows of those that are kept, and the mean of all targets."""
-        pieces: dict[int, list[tuple[Float, Float]]] = {TRAIN: [], VALIDATION: []}
-        moments: dict[int, Moments] = {}
-        total = np.zeros(self.rows.n_outputs)
-        for i, (u, y) in enumerate(self.blocks()):
-            total += column_sum(y)
-            member = self.split.parts(i)
-            for part, found in pieces.items():
-                chosen = np.flatnonzero(member == part)
-                piece = u.take(chosen, axis=0), y.take(chosen, axis=0)
-                if Q is not None:
-                    more = moments_of(*piece, Q)
-                    moments[part] = moments[part].plus(more) if part in moments else more
-                if Q is None or self.sizes[part] <= KEPT_ROWS:
-                    found.append(piece)
-        self.moments = moments
-        self.arrays = {
-            part: (np.concatenate([u for u, _ in found]), np.concatenate([y for _, y in found]))
-            for part, found in pieces.items()
-            if found
+        def of_block(u: Float, y: Float, number: int) -> tuple[Float, tuple[Kept, ...]]:
+            member = self.split.parts(number)
+            parts = []
+            for part in (TRAIN, VALIDATION):
+                rows = np.flatnonzero(member == part)
+                own = u.take(rows, axis=0), y.take(rows, axis=0)
+                keep = Q is None or self.sizes[part] <= KEPT_ROWS
+                parts.append((None if Q is None else moments_of(*own, Q), [own] if keep else []))
+            return column_sum(y), tuple(parts)
+
+        total, parts = self.rows.add_up(of_block)
+        named = dict(zip((TRAIN, VALIDATION), parts, strict=True))
+        moments = {part: sums for part, (sums, _) in named.items() if sums is not None}
+        arrays = {
+            part: (np.concatenate([u for u, _ in pieces]), np.concatenate([y for _, y in pieces]))
+            for part, (_, pieces) in named.items()
+            if pieces
         }
-        return total / self.rows.n_rows + self.scaling.offset
+        return total / self.rows.n_rows + self.rows.scaling.offset, moments, arrays
 
 
-class SamplePart:
-    """One part of a sample, with its targets divided by their unit."""
+class TrainingPart:
+    """One part of a training set, with its targets divided by their unit."""
 
-    def __init__(self, sample: Sample, part: int, unit: Float) -> None:
-        self.sample, self.part, self.unit = sample, part, unit
-        self.n_rows = sample.sizes[part]
-        self.n_inputs, self.n_outputs = sample.rows.n_inputs, sample.rows.n_outputs
+    def __init__(self, whole: TrainingSet, part: int, unit: Float) -> None:
+        self.whole, self.part, self.unit = whole, part, unit
+        self.n_rows = whole.sizes[part]
+        self.n_inputs, self.n_outputs = whole.rows.n_inputs, whole.rows.n_outputs
 
     @property
     def arrays(self) -> tuple[Float, Float] | None:
         """Its rows, if they were kept."""
-        if self.part not in self.sample.arrays:
+        if self.part not in self.whole.arrays:
             return None
-        u, y = self.sample.arrays[self.part]
+        u, y = self.whole.arrays[self.part]
         return u, y / self.unit
 
     def moments(self, Q: tuple[int, ...]) -> Moments:
         """The moments of its rows, at least Q of them in each direction."""
-        self.sample.require(Q)
-        return self.sample.moments[self.part].scaled(self.unit)
+        self.whole.require(Q)
+        return self.whole.moments[self.part].scaled(self.unit)
 
 
 class WholePart:
-    """All rows of a sample, with their targets divided by their unit."""
+    """All rows, searched or not, with their targets divided by their unit."""
 
     arrays = None
 
-    def __init__(self, sample: Sample, unit: Float) -> None:
-        self.sample, self.unit = sample, unit
-        self.n_rows, self.n_inputs = sample.rows.n_rows, sample.rows.n_inputs
-        self.n_outputs = sample.rows.n_outputs
+    def __init__(self, rows: Rows, unit: Float) -> None:
+        self.rows, self.unit = rows, unit
+        self.n_rows, self.n_inputs, self.n_outputs = rows.n_rows, rows.n_inputs, rows.n_outputs
 
     def moments(self, Q: tuple[int, ...]) -> Moments:
         """The moments of the rows, in one pass."""
-        return reduce(Moments.plus, (moments_of(u, y / self.unit, Q) for u, y in self.sample.blocks()))
+        return self.rows.add_up(lambda u, y, number: moments_of(u, y / self.unit, Q))
 
 
-def fit_series(rng: np.random.Generator, sample: Sample, unit: Float) -> Fitted:
+def fit_series(rng: np.random.Generator, rows: TrainingSet, unit: Float) -> LearnedFunction:
     """Learn y ≈ g(x) as a Fourier series.
 
     Inputs are scaled to a length of one in each column, targets to (y − offset) / unit. A random share of the rows is
@@ -227,43 +224,40 @@ def fit_series(rng: np.random.Generator, sample: Sample, unit: Float) -> Fitted:
     Parameters
     ----------
     rng : Generator
-    sample : Sample
-        The rows.
+    rows : TrainingSet
     unit : array of shape (p,)
         Of the targets.
     """
 
     def show(iteration: int, info: Info) -> None:
         error = f"validation error {info.validation_error:.4g}"
-        sample.progress.show(
-            sample.label, f"iteration {iteration} of at most {sample.settings.max_iterations}, {error}"
-        )
+        most = rows.settings.max_iterations
+        rows.rows.progress.show(rows.rows.label, f"iteration {iteration} of at most {most}, {error}")
 
     try:
-        best, history = train(rng, sample.problem(unit), sample.settings, show)
+        best, training = train(rng, rows.problem(unit), rows.settings, show)
     except FrequenciesTooLarge:
-        sample = sample.as_direct(rng)
-        best, history = train(rng, sample.problem(unit), sample.settings, show)
-    settings, scaling = sample.settings, sample.scaling
-    if settings.search_rows < sample.rows.n_rows:
-        best = sample.solve_on_all(best.omega, unit)
-    varies = sample.scaling.varies  # elsewhere frequencies change nothing on the data, and must not beside them
+        rows = rows.as_direct(rng)
+        best, training = train(rng, rows.problem(unit), rows.settings, show)
+    scaling = rows.rows.scaling
+    if rows.settings.search_rows < rows.rows.n_rows:
+        best = rows.solve_on_all(best.omega, unit)
     series = FourierSeries(
-        omega=best.omega * varies,
+        omega=best.omega * scaling.varies,  # other frequencies change nothing on the data, and must not beside them
         beta=best.beta * unit,
         shift=scaling.shift,
         scale=scaling.scale,
         offset=scaling.offset,
     )
-    return Fitted(series, history, settings)
+    return LearnedFunction(series=series, training=training)
 
 
-def warn_if_unsettled(history: History | SearchHistory, label: str) -> None:
+def warn_if_unsettled(training: Training, label: str) -> None:
     """Warn, in the name of the caller's caller, if a training ended at its maximal number of iterations."""
-    if history.stopped == "max_iterations":
-        judge = "validation error" if isinstance(history, History) else "evidence"
+    if training.stopped == "max_iterations":
+        judge = "evidence" if training.by_evidence else "validation error"
         warnings.warn(
-            f"{label} ended at max_iterations = {history.n_iterations} before its {judge} settled; "
+            f"{label} ended at max_iterations = {training.n_iterations} before its {judge} settled; "
             "allow more iterations",
             ConvergenceWarning,
             stacklevel=3,

@@ -18,20 +18,24 @@ from itofit._checks import RNG, InputError, fraction, generator
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.names import check_variables, plural
 from itofit.data.transitions import Transitions
+from itofit.looking.check.applicability import discretisation, extrapolation, positive_definiteness, units
+from itofit.looking.check.examined import examine
 from itofit.looking.check.findings import Diagnosis, Finding, Verdict
+from itofit.looking.check.gains import gain
 from itofit.looking.check.memory import markov, whiteness
-from itofit.looking.check.model import discretisation, extrapolation, gain, positive_definiteness, units
 from itofit.looking.check.residuals import distribution, over_inputs
-from itofit.looking.check.sample import take_sample
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 __all__ = ["Diagnosis", "Finding", "Verdict", "check"]
 
 LEAST_ROWS = 20
+"""Rows needed for a check: the tests of skewness and kurtosis are valid from there on."""
+LEAST_ROWS_PER_OUTPUT = 5
+"""Rows needed for each output, so that constant coefficients can be fitted to four fifths of them."""
 
 
 def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG = 0, level: float = 0.01) -> Diagnosis:
-    """How far a learned SDE can be trusted on data: held-out ones, or those it was learned from.
+    """How far a learned SDE can be trusted on data: held-out data, or those it was learned from.
 
     Every finding is a verdict with numbers, words and advice:
 
@@ -44,8 +48,8 @@ def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG =
     - ``extrapolation``: how much of the data is outside the range of the training data or alone, and how much of that
       range has data near?
     - ``positive_definiteness``: how often did Σ need its limits?
-    - ``gain``: is the model better than constant drift and noise? Data that it was learned from flatter it, and are
-      found by their number and range: then its gain must be clearly more than that.
+    - ``gain``: is the model better than constant drift and noise? Data that it was learned from, which are recognised
+      by their number and range, flatter it: then its gain must be clearly more than that.
     - ``units``, only if so: the steps are ten times as long as those learned from, or more, or as much shorter.
 
     A deviation counts only if it is significant *and* large enough to matter, since with many rows any tiny one is
@@ -60,7 +64,7 @@ def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG =
         At least 20, with the inputs and outputs of the model, in their order. Of more than 200,000, stretches of 100
         consecutive ones are judged, 200,000 rows altogether, spread evenly over the data from random starts.
     rng : int, Generator or None
-        Draws those stretches, points of the box, and folds.
+        Draws those stretches, points of the range, and folds.
     level : float
         Probability that a finding is not "good" by chance although the model is right, for each of those that rest on
         tests: residuals, place, whiteness, markov. Tests within a finding share it.
@@ -97,29 +101,29 @@ def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG =
             f"the data {data.n_inputs} and {data.n_outputs}, kind {data.kind!r}"
         )
     check_variables(sde, data)
-    least = max(LEAST_ROWS, 5 * data.n_outputs)
+    least = max(LEAST_ROWS, LEAST_ROWS_PER_OUTPUT * data.n_outputs)
     if len(data) < least:
         raise InputError(f"a check needs at least {least} transitions, got {len(data)}; give more data")
     with one_blas_thread:  # for the same result on any number of them
-        sample = take_sample(sde, data, random)
-        other_unit = units(sde, sample)
+        rows = examine(sde, data, random)
+        other_unit = units(sde, rows)
         findings = (
             *([] if other_unit is None else [other_unit]),
-            distribution(sample, level),
-            over_inputs(sample, level),
-            whiteness(sample, level),
-            markov(sample, level),
-            discretisation(sde, sample, random),
-            extrapolation(sde, sample, random),
-            positive_definiteness(sde, sample, random),
-            gain(sde, sample, random),
+            distribution(rows, level),
+            over_inputs(rows, level),
+            whiteness(rows, level),
+            markov(rows, level),
+            discretisation(sde, rows, random),
+            extrapolation(sde, rows, random),
+            positive_definiteness(sde, rows, random),
+            gain(sde, rows, random),
         )
     return Diagnosis(
         findings=findings,
-        residuals=sample.z,
-        inputs=sample.data.inputs,
-        n_transitions=sample.n_all,
+        residuals=rows.z,
+        inputs=rows.data.inputs,
+        n_transitions=rows.n_all,
         level=level,
-        input_names=sample.inputs,
-        output_names=sample.outputs,
+        input_names=rows.inputs,
+        output_names=rows.outputs,
     )

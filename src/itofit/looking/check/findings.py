@@ -1,25 +1,23 @@
-"""What a check finds: numbers, a verdict, words and advice; and how tests become verdicts."""
+"""The findings of a check: numbers, a verdict, words and advice."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
-from scipy.special import ndtr
-
-from itofit._checks import Float, one_of
+from itofit._checks import Float, Message, one_of
 from itofit.data.names import plural
 
 Verdict = Literal["good", "caution", "bad", "not available"]
+Word: TypeAlias = Callable[[object], str | None]
+"""How a surface, such as the command line, says a part of a `Message`; None where it says it as Python does."""
 WIDTH = 80
-MOST_PERCENT = 10.0
-"""Shares above this, 1000 %, are written as multiples."""
-BAD = 3.0
-"""How many times the size that matters is bad."""
+"""Letters in a line: those of a terminal."""
+TITLE_WIDTH, NUMBERS_WIDTH, VERDICT_WIDTH = 21, 43, 13
+"""Letters of the columns of the table, which fill a line together with the spaces between them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +34,13 @@ class Finding:
         The few of them that matter, as text.
     verdict : {"good", "caution", "bad", "not available"}
     text : str
-        What was found, in words.
+        The finding in words.
     advice : str
         What to do about it; empty if there is nothing to do.
+
+    Notes
+    -----
+    Numbers, text and advice are a `Message` where they speak of Python, so that `Diagnosis.text` can word them anew.
     """
 
     name: str
@@ -57,7 +59,7 @@ class Diagnosis:
     Parameters
     ----------
     findings : tuple of Finding
-        Also found by name, as in ``diagnosis["whiteness"]``.
+        One of them by its name: ``diagnosis["whiteness"]``.
     residuals : array of shape (n, d)
         Standardised residuals z = σ⁻¹ (Δx − h f) / √h, σ the Cholesky factor of Σ: independent standard normals if
         the model is right. Of all transitions in their order, or of those judged, if there are more than 200,000.
@@ -101,9 +103,9 @@ class Diagnosis:
                     "title": finding.title,
                     "verdict": finding.verdict,
                     "values": {k: float(v) if math.isfinite(v) else None for k, v in finding.values.items()},
-                    "numbers": finding.numbers,
-                    "text": finding.text,
-                    "advice": finding.advice,
+                    "numbers": str(finding.numbers),
+                    "text": str(finding.text),
+                    "advice": str(finding.advice),
                 }
                 for finding in self.findings
             ],
@@ -113,17 +115,46 @@ class Diagnosis:
         return f"Diagnosis({plural(self.n_transitions, 'transition')}, {self.worst})"
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, word: Word | None = None) -> str:
+        """A table of all findings, then words and advice on those that are not good, in lines of 80 letters.
+
+        Parameters
+        ----------
+        word : callable, optional
+            What to call a part of a `Message` (an option, a phrase), or None to call it what Python does. Default: all
+            as Python does.
+        """
         n, n_all = len(self.residuals), self.n_transitions
         judged = plural(n_all, "transition") if n == n_all else f"{n} of {n_all} transitions"
         lines = [f"{judged}, tests at level {self.level:g}: {self.worst}", ""]
-        for f in self.findings:
-            first, *more = textwrap.wrap(f.numbers, 43) or [""]
-            lines += [f"{f.title:<21} {first:<43} {f.verdict:>13}", *(f"{'':<21} {each}" for each in more)]
+        for finding in self.findings:
+            lines += _table_lines(finding, word)
         for finding in self.findings:
             if finding.verdict in ("caution", "bad"):
-                lines += ["", *textwrap.wrap(f"{finding.title}: {finding.text}", WIDTH)]
-                lines += textwrap.wrap(finding.advice, WIDTH, initial_indent="  -> ", subsequent_indent="     ")
+                lines += ["", *_advice_lines(finding, word)]
         return "\n".join(lines)
+
+
+def _table_lines(finding: Finding, word: Word | None) -> list[str]:
+    """Title, numbers and verdict of a finding; long numbers are continued below."""
+    first, *more = textwrap.wrap(worded(finding.numbers, word), NUMBERS_WIDTH) or [""]
+    row = f"{finding.title:<{TITLE_WIDTH}} {first:<{NUMBERS_WIDTH}} {finding.verdict:>{VERDICT_WIDTH}}"
+    return [row, *(f"{'':<{TITLE_WIDTH}} {line}" for line in more)]
+
+
+def _advice_lines(finding: Finding, word: Word | None) -> list[str]:
+    """A finding in words, and below it what to do."""
+    text, advice = worded(finding.text, word), worded(finding.advice, word)
+    return textwrap.wrap(f"{finding.title}: {text}", WIDTH) + textwrap.wrap(
+        advice, WIDTH, initial_indent="  -> ", subsequent_indent="     "
+    )
+
+
+def worded(text: str, word: Word | None) -> str:
+    """A text as a surface says it, if it is a message; otherwise as it is."""
+    return text.worded(word) if word is not None and isinstance(text, Message) else text
 
 
 def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
@@ -132,132 +163,10 @@ def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def not_available(name: str, title: str, reason: str) -> Finding:
-    """A finding that the data or the model do not allow."""
+    """A finding that cannot be made with these data or this model, for the given reason."""
     return Finding(name=name, title=title, values={}, numbers=reason, verdict="not available", text=reason)
-
-
-class Deviation(NamedTuple):
-    """How far one property is from what it should be, and a test whether that is chance.
-
-    With many rows every tiny deviation is significant: one counts if it is significant *and* large.
-    """
-
-    name: str
-    p: float
-    size: float  # in units of the size that matters
-    found: str  # in words, should it count
-    short: str = ""  # the quantity in a table
-
-
-def family_p(deviations: Sequence[Deviation]) -> float:
-    """The smallest p-value, corrected for the number of tests (Bonferroni)."""
-    return min(1.0, len(deviations) * min(deviation.p for deviation in deviations))
-
-
-def counting(deviations: Sequence[Deviation], level: float) -> list[Deviation]:
-    """Those that are significant, with all tests together at the given level, and matter; the largest first."""
-    found = [each for each in deviations if each.p * len(deviations) < level and each.size >= 1.0]
-    return sorted(found, key=lambda deviation: -deviation.size)
-
-
-def clearest(deviations: Sequence[Deviation], level: float) -> Deviation:
-    """The one to show: the largest that counts, or else the least likely by chance."""
-    found = counting(deviations, level)
-    return found[0] if found else min(deviations, key=lambda deviation: deviation.p)
-
-
-def shown_with_p(shown: Deviation, deviations: Sequence[Deviation], level: float) -> str:
-    """The quantity of a deviation and its own p-value, corrected for the number of tests, for a table."""
-    p = min(1.0, len(deviations) * shown.p)
-    return f"{shown.short}, {p_text(p)}{', small' if p < level and shown.size < 1 else ''}"
-
-
-def why_good(deviations: Sequence[Deviation], level: float) -> str:
-    """Why the clearest of deviations that do not count does not."""
-    shown = clearest(deviations, level)
-    p = min(1.0, len(deviations) * shown.p)
-    if p < level:
-        return f"The clearest deviation is too small to matter: {shown.found}."
-    return f"The clearest deviation may well be chance ({p_text(p)} among {len(deviations)}): {shown.found}."
-
-
-def verdict_of(deviations: Sequence[Deviation], level: float) -> Verdict:
-    """From the largest deviation that counts."""
-    found = counting(deviations, level)
-    return "good" if not found else "bad" if found[0].size >= BAD else "caution"
-
-
-def sentences(deviations: list[Deviation]) -> str:
-    """The largest deviation of each sort, as one sentence with a full stop."""
-    largest = {deviation.name: deviation.found for deviation in reversed(deviations)}
-    text = "; ".join(reversed(largest.values()))
-    more = f"; and {len(deviations) - len(largest)} more like these" if len(deviations) > len(largest) else ""
-    return text[:1].upper() + text[1:] + more + "."
 
 
 def graded(value: float, caution: float, bad: float) -> Verdict:
     """The verdict on a number that is better the smaller it is."""
     return "bad" if value >= bad else "caution" if value >= caution else "good"
-
-
-def in_noise_or_drift(effect: float, drift: float, noise: float = 0.05, share: float = 0.2) -> float:
-    """Size of a part of the motion that the drift misses, in units of the size that matters.
-
-    It matters if it is `noise` of the standard deviation of a step. Over short steps the drift itself is smaller than
-    that, so it also matters if it is a `share` of the drift, unless it is below a hundredth of the noise.
-
-    Parameters
-    ----------
-    effect : float
-        Root mean square of the missed part, in standard deviations of a step.
-    drift : float
-        Root mean square of the learned drift, in the same unit.
-    """
-    relative = effect / max(share * drift, 1e-300)
-    return max(effect / noise, min(relative, 1e6) if effect >= 0.01 else 0.0)
-
-
-def drift_share(effect: float, drift: float) -> str:
-    """A part of the motion relative to the drift's typical size, in words."""
-    return (
-        f"{effect / drift:.0%} of the drift's typical size" if 10 * drift > effect else "far more than the drift says"
-    )
-
-
-def percent(value: float, decimals: int = 1, of: str = "") -> str:
-    """A share, of something if that is said; one above 1000 % as a multiple."""
-    if value < MOST_PERCENT:
-        return f"{value:.{decimals}%}" + (f" of {of}" if of else "")
-    return f"{multiple(value)} times" + (f" {of}" if of else "")
-
-
-def multiple(value: float) -> str:
-    """How many times, without decimals that nobody needs."""
-    return f"{value:,.0f}" if 10 <= value < 1e6 else f"{value:.2g}"
-
-
-def compared(ratio: float, what: str) -> str:
-    """How a number compares with another, given their ratio: 12% smaller than ..., or 20 times what ..."""
-    if ratio > 1 + MOST_PERCENT:
-        return f"{multiple(ratio)} times {what}"
-    return f"{abs(ratio - 1):.0%} {'smaller' if ratio < 1 else 'larger'} than"
-
-
-def p_text(p: float) -> str:
-    """A p-value for a table."""
-    return f"p = {p:.2g}" if p >= 1e-16 else "p < 1e-16"
-
-
-def fixed(value: float, decimals: int = 3, sign: str = "") -> str:
-    """A number for a table: so many decimals, or three digits of a large one; "+" as sign if it is always wanted."""
-    return f"{value:{sign}.{decimals}f}" if abs(value) < 10 else f"{value:{sign}.3g}"
-
-
-def root_above_noise(square: float, expected: float) -> float:
-    """Root of a mean square, less what chance adds to it."""
-    return float(np.sqrt(max(square - expected, 0.0)))
-
-
-def two_sided(z: float) -> float:
-    """The probability that a standard normal variable is farther from zero."""
-    return float(2 * ndtr(-abs(z)))

@@ -1,4 +1,4 @@
-"""Whether residuals are standard normals, and everywhere."""
+"""Whether residuals are standard normals, and the same everywhere."""
 
 from __future__ import annotations
 
@@ -8,53 +8,46 @@ import numpy as np
 from scipy.special import bdtrc, chdtrc
 
 from itofit._checks import Float, Int
-from itofit.looking.check.findings import (
+from itofit.looking.check import thresholds
+from itofit.looking.check.deviations import (
+    TINY,
     Deviation,
-    Finding,
+    advice_on,
     clearest,
-    compared,
-    counting,
-    drift_share,
     family_p,
-    fixed,
-    in_noise_or_drift,
-    percent,
+    missed_size,
     root_above_noise,
     sentences,
-    shown_with_p,
+    significant_and_large,
     two_sided,
     verdict_of,
     why_good,
+    with_p,
 )
-from itofit.looking.check.sample import Sample
+from itofit.looking.check.examined import ExaminedRows
+from itofit.looking.check.findings import Finding
+from itofit.looking.check.phrases import compared, drift_share, fixed, percent
 
-TAIL = 4.0
-TAIL_SHARE = two_sided(TAIL)  # 6.3e-5
-MATTERS = {
-    "variance": 0.1,
-    "skewness": 0.2,
-    "kurtosis": 0.5,
-    "tail": 10.0,
-    "place variance": 0.2,
-    "place mean": 0.1,
-    "drift scale": 0.2,
-}
-"""Deviations that matter; of the tail, as a multiple of what a Gaussian has."""
-BIN_ROWS, MOST_BINS, MOST_CELLS = 50, 10, 32
+TAIL_SHARE = two_sided(thresholds.TAIL)  # 6.3e-5
+"""Share of standard normals in the tail."""
+BIN_ROWS = 50
+"""Rows in a bin at least, so that their mean is about normal and their variance known to a fifth."""
+MOST_BINS, MOST_CELLS = 10, 32
+"""Bins of one input, and cells of all together, at most: with more of them, tests would lose power."""
 
 
-def distribution(sample: Sample, level: float) -> Finding:
-    """Mean zero, variance one, normal: for each output."""
+def distribution(rows: ExaminedRows, level: float) -> Finding:
+    """Whether the residuals of each output have mean zero, variance one, and are normal."""
     deviations: list[Deviation] = []
     values: dict[str, float] = {}
-    for j, (z, drift) in enumerate(zip(sample.z.T, sample.drift_size, strict=True)):
-        numbers = _numbers(z, float(drift))
-        deviations += _moments(numbers, len(z), float(drift), sample.outputs[j])
+    for j, (z, drift) in enumerate(zip(rows.z.T, rows.drift_size, strict=True)):
+        numbers = _moments_and_tests(z, float(drift))
+        deviations += _deviations(numbers, len(z), float(drift), rows.outputs[j])
         values |= {f"{name}_{j}": value for name, value in numbers.items()}
-    d = sample.z.shape[1]
+    d = rows.z.shape[1]
     verdict = verdict_of(deviations, level)
     mean, variance, kurtosis = (_extreme(values, name, d) for name in ("mean", "variance", "kurtosis"))
-    worst = counting(deviations, level)
+    worst = significant_and_large(deviations, level)
     if worst:
         text = "If the model were right, residuals would be standard normals. " + sentences(worst)
     else:
@@ -62,11 +55,11 @@ def distribution(sample: Sample, level: float) -> Finding:
     return Finding(
         name="residuals",
         title="residuals",
-        values={"p": family_p(deviations), "n": float(len(sample.z))} | values,
+        values={"p": family_p(deviations), "n": float(len(rows.z))} | values,
         numbers=f"mean {fixed(mean, 3, '+')}, variance {fixed(variance)}, kurt. {fixed(kurtosis, 2, '+')}",
         verdict=verdict,
         text=text,
-        advice=" ".join(dict.fromkeys(_ADVICE[deviation.name] for deviation in worst)),
+        advice=advice_on(worst, _ADVICE),
     )
 
 
@@ -88,7 +81,7 @@ _ADVICE = {
 _ADVICE["tail"] = _ADVICE["kurtosis"]
 
 
-def _numbers(z: Float, drift: float) -> dict[str, float]:
+def _moments_and_tests(z: Float, drift: float) -> dict[str, float]:
     """Moments of the residuals of one output, their standard errors, and p-values of what they should be.
 
     The standard error of the variance comes from the fourth moment, so that heavy tails alone do not reject it. Those
@@ -99,9 +92,9 @@ def _numbers(z: Float, drift: float) -> dict[str, float]:
     n, mean = len(z), float(z.mean())
     second, third, fourth = (float(np.mean((z - mean) ** k)) for k in (2, 3, 4))
     varies = second > 1e-12 * mean**2 + 1e-200  # or else there is no shape to speak of
-    mean_error = float(np.sqrt(max(second, 1e-300) / n))
-    variance_error = float(np.sqrt(max(fourth / n - second**2 / n, 1e-300)))
-    n_tail = int((np.abs(z) > TAIL).sum())
+    mean_error = float(np.sqrt(max(second, TINY) / n))
+    variance_error = float(np.sqrt(max(fourth / n - second**2 / n, TINY)))
+    n_tail = int((np.abs(z) > thresholds.TAIL).sum())
     return {
         "mean": mean,
         "mean_error": mean_error,
@@ -122,28 +115,28 @@ def _numbers(z: Float, drift: float) -> dict[str, float]:
     }
 
 
-def _moments(v: dict[str, float], n: int, drift: float, name: str) -> list[Deviation]:
+def _deviations(v: dict[str, float], n: int, drift: float, name: str) -> list[Deviation]:
     """Deviations of one output's residuals from standard normals."""
-    mean, skewness, kurtosis, off = v["mean"], v["skewness"], v["kurtosis"], abs(v["variance"] - 1)
+    mean, skewness, kurtosis = v["mean"], v["skewness"], v["kurtosis"]
     size = {
-        "mean": in_noise_or_drift(abs(mean), drift),
-        "variance": off / MATTERS["variance"],
-        "skewness": abs(skewness) / MATTERS["skewness"],
-        "kurtosis": abs(kurtosis) / MATTERS["kurtosis"],
-        "tail": v["tail_ratio"] / MATTERS["tail"],
+        "mean": missed_size(abs(mean), drift),
+        "variance": abs(v["variance"] - 1) / thresholds.VARIANCE,
+        "skewness": abs(skewness) / thresholds.SKEWNESS,
+        "kurtosis": abs(kurtosis) / thresholds.KURTOSIS,
+        "tail": v["tail_ratio"] / thresholds.TAIL_RATIO,
     }
-    found = {
+    text = {
         "mean": f"{name} moves by {mean:+.3f} standard deviations of a step more than the drift says, "
         f"{drift_share(abs(mean), drift)}",
         "variance": f"the noise of {name} has a variance {compared(v['variance'], 'what')} the model says",
         "skewness": f"residuals of {name} are skewed ({skewness:+.2f}, normal is 0 ± {v['skewness_error']:.2f})",
         "kurtosis": f"residuals of {name} have {'heavy' if kurtosis > 0 else 'light'} tails (excess kurtosis "
         f"{kurtosis:+.2f}, normal is 0 ± {v['kurtosis_error']:.2f})",
-        "tail": f"{v['n_tail']:.0f} residuals of {name} are beyond 4 standard deviations, where {n * TAIL_SHARE:.1f} "
-        "are expected: heavy tails or outliers",
+        "tail": f"{v['n_tail']:.0f} residuals of {name} are beyond {thresholds.TAIL:g} standard deviations, where "
+        f"{n * TAIL_SHARE:.1f} are expected: heavy tails or outliers",
     }
-    sort = {what: what for what in size} | ({"kurtosis": "light tails"} if kurtosis < 0 else {})
-    return [Deviation(sort[what], v[f"p_{what}"], size[what], found[what]) for what in size]
+    name_of = {what: what for what in size} | ({"kurtosis": "light tails"} if kurtosis < 0 else {})
+    return [Deviation(name_of[what], v[f"p_{what}"], size[what], text[what]) for what in size]
 
 
 def _extreme(values: dict[str, float], name: str, d: int) -> float:
@@ -164,7 +157,7 @@ class Bins(NamedTuple):
     x: Float  # (n, m) what the rows are described by
 
     def describe(self, label: int) -> str:
-        """Where the rows of a bin are."""
+        """Where the rows of a bin are, in words."""
         rows = self.x[self.labels == label]
         low, high = rows.min(axis=0), rows.max(axis=0)
         if len(low) == 1:
@@ -173,7 +166,7 @@ class Bins(NamedTuple):
         return f"the inputs are around ({', '.join(f'{name} = {value:.3g}' for name, value in middle)})"
 
 
-def over_inputs(sample: Sample, level: float) -> Finding:
+def over_inputs(rows: ExaminedRows, level: float) -> Finding:
     """Lack of fit: whether mean and variance of the residuals depend on the place.
 
     Each input is cut into up to 10 bins of equally many rows, and with several inputs all of them together into up to
@@ -183,16 +176,16 @@ def over_inputs(sample: Sample, level: float) -> Finding:
     """
     deviations: list[Deviation] = []
     values: dict[str, float] = {}
-    for bins in _partitions(sample.data.inputs, sample.inputs):
-        for j, (z, drift) in enumerate(zip(sample.z.T, sample.drift_size, strict=True)):
-            found, numbers = _lack_of_fit(z - z.mean(), bins, float(drift), sample.outputs[j])
-            deviations += found
+    for bins in _partitions(rows.data.inputs, rows.inputs):
+        for j, (z, drift) in enumerate(zip(rows.z.T, rows.drift_size, strict=True)):
+            tests, numbers = _lack_of_fit(z - z.mean(), bins, float(drift), rows.outputs[j])
+            deviations += tests
             values |= {f"{what}_{bins.key}_output_{j}": value for what, value in numbers.items()}
-    for j, (z, g) in enumerate(zip(sample.z.T, sample.g.T, strict=True)):
-        deviation, slope = _drift_scale(z, g, sample.outputs[j])
+    for j, (z, g) in enumerate(zip(rows.z.T, rows.g.T, strict=True)):
+        deviation, slope = _drift_scale(z, g, rows.outputs[j])
         deviations.append(deviation)
         values |= {f"drift_short_output_{j}": slope, f"p_drift_short_output_{j}": deviation.p}
-    worst = counting(deviations, level)
+    worst = significant_and_large(deviations, level)
     if not worst:
         text = "Mean and variance of the residuals are the same everywhere, as far as the data can tell and it matters."
         text += " " + why_good(deviations, level)
@@ -202,29 +195,29 @@ def over_inputs(sample: Sample, level: float) -> Finding:
         name="place",
         title="residuals over inputs",
         values={"p": family_p(deviations)} | values,
-        numbers=shown_with_p(clearest(deviations, level), deviations, level),
+        numbers=with_p(clearest(deviations, level), deviations, level),
         verdict=verdict_of(deviations, level),
         text=text,
-        advice=" ".join(dict.fromkeys(_ADVICE[deviation.name] for deviation in worst)),
+        advice=advice_on(worst, _ADVICE),
     )
 
 
 def _partitions(x: Float, names: tuple[str, ...]) -> list[Bins]:
-    """Bins of each input that has different values, and cells of all together."""
+    """Bins of each input that is not constant, and cells of all inputs together."""
     n, m = x.shape
     n_bins = int(np.clip(n // BIN_ROWS, 2, MOST_BINS))
-    found = []
+    partitions = []
     for i, column in enumerate(x.T):
         edges = np.unique(np.quantile(column, np.arange(1, n_bins) / n_bins))
         labels = np.unique(np.searchsorted(edges, column, side="right"), return_inverse=True)[1]
         if labels.max() > 0:
-            found.append(Bins(f"input_{i}", (names[i],), labels, column[:, None]))
+            partitions.append(Bins(f"input_{i}", (names[i],), labels, column[:, None]))
     if m > 1 and n >= 4 * BIN_ROWS:
         labels = np.zeros(n, dtype=np.intp)
-        for level in range(int(np.log2(min(n // BIN_ROWS, MOST_CELLS)))):
-            labels = 2 * labels + _upper_half(x[:, level % m], labels)
-        found.append(Bins("all_inputs", names, np.unique(labels, return_inverse=True)[1], x))
-    return found
+        for halving in range(int(np.log2(min(n // BIN_ROWS, MOST_CELLS)))):
+            labels = 2 * labels + _upper_half(x[:, halving % m], labels)
+        partitions.append(Bins("all_inputs", names, np.unique(labels, return_inverse=True)[1], x))
+    return partitions
 
 
 def _upper_half(column: Float, labels: Int) -> Int:
@@ -242,37 +235,46 @@ def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[De
     """Tests of mean and variance of centred residuals over bins."""
     n, n_b = len(z), np.bincount(bins.labels).astype(float)
     square = z**2
-    average = max(float(square.mean()), 1e-300)
+    average = max(float(square.mean()), TINY)
     mean = np.bincount(bins.labels, z) / n_b
     variance = np.bincount(bins.labels, square) / n_b
-    weight = n_b / np.maximum(variance, 1e-300)
-    away = mean - np.sum(weight * mean) / weight.sum()
-    off = variance / average - 1
-    kappa = max(square.var() / average**2, 1e-300)
+    weight = n_b / np.maximum(variance, TINY)
+    mean_off = mean - np.sum(weight * mean) / weight.sum()
+    variance_off = variance / average - 1
+    kappa = max(square.var() / average**2, TINY)
     dof = len(n_b) - 1
-    p_mean = float(chdtrc(dof, np.sum(weight * away**2)))
-    p_variance = float(chdtrc(dof, np.sum(n_b * off**2) / kappa))
-    misfit = root_above_noise(float(np.sum(n_b * away**2) / n), dof * average / n)
-    a, v = int(np.argmax(np.abs(away) * np.sqrt(weight))), int(np.argmax(np.abs(off) * np.sqrt(n_b)))
-    size = max(in_noise_or_drift(misfit, drift), abs(away[a]) / MATTERS["place mean"])
+    p_mean = float(chdtrc(dof, np.sum(weight * mean_off**2)))
+    p_variance = float(chdtrc(dof, np.sum(n_b * variance_off**2) / kappa))
+    misfit = root_above_noise(float(np.sum(n_b * mean_off**2) / n), dof * average / n)
+    a, b = int(np.argmax(np.abs(mean_off) * np.sqrt(weight))), int(np.argmax(np.abs(variance_off) * np.sqrt(n_b)))
+    worst = float(variance_off[b])
     deviations = [
-        Deviation("place mean", p_mean, size,
-             f"the drift of {name} misses {misfit:.3f} standard deviations of a step ("
-             f"{drift_share(misfit, drift)}), most where {bins.describe(a)}", f"drift misses {misfit:.3f} of a step"),
-        Deviation("place variance", p_variance, abs(off[v]) / MATTERS["place variance"],
-             f"where {bins.describe(v)}, the noise of {name} has a variance {compared(1 + off[v], 'that')} "
-             "elsewhere, relative to the model", f"variance off {'+' if off[v] > 0 else '-'}{percent(abs(off[v]), 0)}"),
-    ]  # fmt: skip
-    numbers = {"p_mean": p_mean, "misfit": misfit, "p_variance": p_variance, "variance_off": float(off[v])}
-    return deviations, numbers
+        Deviation(
+            "place mean",
+            p_mean,
+            max(missed_size(misfit, drift), abs(mean_off[a]) / thresholds.MISSED_IN_BIN),
+            f"the drift of {name} misses {misfit:.3f} standard deviations of a step ({drift_share(misfit, drift)}), "
+            f"most where {bins.describe(a)}",
+            f"drift misses {misfit:.3f} of a step",
+        ),
+        Deviation(
+            "place variance",
+            p_variance,
+            abs(worst) / thresholds.VARIANCE_IN_BIN,
+            f"where {bins.describe(b)}, the noise of {name} has a variance {compared(1 + worst, 'that')} elsewhere, "
+            "relative to the model",
+            f"variance off {'+' if worst > 0 else '-'}{percent(abs(worst), 0)}",
+        ),
+    ]
+    return deviations, {"p_mean": p_mean, "misfit": misfit, "p_variance": p_variance, "variance_off": worst}
 
 
 def _drift_scale(z: Float, g: Float, name: str) -> tuple[Deviation, float]:
     """Whether the drift is too small or too large as a whole: the slope of z over g."""
     product = z * g
-    slope = float(product.sum() / max(float(np.sum(g**2)), 1e-300))
-    p = two_sided(abs(product.sum()) / np.sqrt(max(float(np.sum(product**2)), 1e-300)))
-    size = abs(slope) / MATTERS["drift scale"]
+    slope = float(product.sum() / max(float(np.sum(g**2)), TINY))
+    p = two_sided(abs(product.sum()) / np.sqrt(max(float(np.sum(product**2)), TINY)))
+    size = abs(slope) / thresholds.MISSED_DRIFT
     small = "small" if slope > 0 else "large"
     text = f"the drift of {name} is too {small}: {1 + slope:.2f} of it fits"
     return Deviation("drift scale", p, size, text, f"{1 + slope:.2f} of the drift fits"), slope

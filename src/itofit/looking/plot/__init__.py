@@ -16,11 +16,11 @@ and is imported when something is drawn; its settings stay as they are.
 from itofit.looking.plot.curves import diffusion, drift
 from itofit.looking.plot.fields import field
 from itofit.looking.plot.grids import overview, slices
+from itofit.looking.plot.histories import history
 from itofit.looking.plot.maps import heatmap
 from itofit.looking.plot.potentials import potential
 from itofit.looking.plot.remainders import residuals
 from itofit.looking.plot.simulated import distributions
-from itofit.looking.plot.training import history
 
 __all__ = [
     "diffusion",

@@ -1,4 +1,4 @@
-"""What all plots share: matplotlib when it is needed, axes and figures to draw on, colours, words on axes."""
+"""What all plots share: matplotlib when it is needed, axes and figures to draw on, colours, labels."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import InputError
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LEARNED, SECOND, DATA = "#0072B2", "#D55E00", "0.55"
-"""Colours (Okabe and Ito): of what was learned, of what is beside it, of data."""
+"""Colours (Okabe and Ito): of what was learned, of a second curve beside it, of data."""
 LOOKS = (
     ("#0072B2", "o", "-"),
     ("#D55E00", "s", "--"),
@@ -28,12 +29,15 @@ LOOKS = (
 )
 """Colour, marker and dashes of the first, second, ... of several outputs."""
 INTERVAL = "95 % interval"
+"""What bands and bars are called: the level that most people expect, and the default of `variance_interval`."""
+INTERVAL_STDS = float(normal_quantile(0.975))  # 1.96
+"""Standard deviations on either side of a normal variable's 95 % interval."""
 SIZE = (6.0, 4.0)
-"""Of a figure with one panel, in inches."""
+"""Width and height of a figure with one panel, in inches."""
 RC = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "itofit"}
 What = Literal["variance", "sigma"]
-JOINT = "\0"
-"""A place within a name where a line may end."""
+BREAK = "\0"
+"""Marks a place within a name where a line may end."""
 
 
 @contextmanager
@@ -47,7 +51,7 @@ def missing_matplotlib() -> Iterator[None]:
 
 @contextmanager
 def style(rc: Mapping[str, Any] = RC) -> Iterator[None]:
-    """Matplotlib's own defaults and ours within, the user's settings again after: for pictures in files."""
+    """Use matplotlib's defaults and ours within the block, for pictures in files; the user's settings return after."""
     with missing_matplotlib():
         from matplotlib import style  # noqa: PLC0415
     with style.context(["default", dict(rc)]):
@@ -81,48 +85,48 @@ def figure_or_new(figure: Any, size: tuple[float, float]) -> Figure:  # noqa: AN
 
 
 def panels_size(n: int, columns: int, panel: tuple[float, float]) -> tuple[float, float]:
-    """Width and height of a figure with so many panels in rows of at most so many columns."""
+    """Width and height of a figure with n panels of the given size in at most `columns` columns."""
     columns = min(n, columns)
     return panel[0] * columns, panel[1] * -(-n // columns)
 
 
 def grid_of_axes(figure: Figure, n: int, columns: int) -> list[Axes]:
-    """So many panels on a figure, in rows of at most so many columns."""
+    """Axes of n panels on a figure, in at most `columns` columns."""
     columns = min(n, columns)
     return [figure.add_subplot(-(-n // columns), columns, i + 1) for i in range(n)]
 
 
-def shown(name: str) -> str:
-    """A name as matplotlib has to be told it: a dollar is not the begin of a formula."""
+def escaped(name: str) -> str:
+    """A name as matplotlib reads it: with a backslash before a dollar, which would begin a formula."""
     return name.replace("$", r"\$")
 
 
-def plain(text: str) -> str:
-    """Words of a picture as people write them: a dollar needs no backslash."""
+def unescaped(text: str) -> str:
+    """The text of a picture as people write it, without those backslashes."""
     return text.replace(r"\$", "$")
 
 
 def lines(text: str, width: int = 34) -> str:
-    """Words on an axis, in several lines of about the same length if they are many; long names break after _."""
+    """A label, broken into lines of about the same length if it is long; long names break after _."""
     return "\n".join(_balanced(line, width) for line in text.split("\n"))
 
 
 def _balanced(line: str, width: int) -> str:
-    """As few lines as the width allows, and as narrow as that number allows."""
-    found = _wrapped(line, width)
+    """As few lines as the width allows, and these as short as their number allows."""
+    widest = _wrapped(line, width)
     narrower = (_wrapped(line, less) for less in range(1, width))
-    return "\n".join(next((each for each in narrower if len(each) == len(found)), found))
+    return "\n".join(next((parts for parts in narrower if len(parts) == len(widest)), widest))
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """Lines of at most so many letters, unless a word has more."""
-    words = [word if len(word) <= width else word.replace("_", f"_{JOINT} ") for word in line.split()]
+    """Lines of at most `width` letters, unless a word has more."""
+    words = [word if len(word) <= width else word.replace("_", f"_{BREAK} ") for word in line.split()]
     parts = textwrap.wrap(" ".join(words), width, break_long_words=False, break_on_hyphens=False)
-    return [part.replace(f"{JOINT} ", "").rstrip(JOINT) for part in parts]
+    return [part.replace(f"{BREAK} ", "").rstrip(BREAK) for part in parts]
 
 
 def few_ticks(ax: Axes, most: int = 6) -> None:
-    """At most so many intervals along x, so that numbers of several digits do not meet."""
+    """Put at most `most` intervals between ticks along x, so that numbers of several digits do not touch."""
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     ax.xaxis.set_major_locator(MaxNLocator(most))
@@ -134,25 +138,25 @@ def number_text(value: float) -> str:
 
 
 def drift_label(sde: LearnedSDE, output: int) -> str:
-    """What to call a component of the drift."""
+    """The label of a component of the drift."""
     if sde.n_inputs == sde.n_outputs == 1:
-        return f"drift f({shown(sde.input_names[0])})"
-    return f"drift of {shown(sde.output_names[output])}"
+        return f"drift f({escaped(sde.input_names[0])})"
+    return f"drift of {escaped(sde.output_names[output])}"
 
 
 def noise_label(sde: LearnedSDE, i: int, j: int, what: What = "variance") -> str:
-    """What to call an entry of Σ or σ."""
+    """The label of an entry of Σ or σ."""
     letter, word = ("σ", "strength") if what == "sigma" else ("Σ", "variance")
     if sde.n_inputs == sde.n_outputs == 1:
-        return f"noise {word} {letter}({shown(sde.input_names[0])})"
-    row, column = (shown(sde.output_names[k]) for k in (i, j))
+        return f"noise {word} {letter}({escaped(sde.input_names[0])})"
+    row, column = (escaped(sde.output_names[k]) for k in (i, j))
     if what == "sigma":
         return f"noise σ[{row}, {column}]"
     return f"noise variance of {row}" if i == j else f"noise covariance of {row} and {column}"
 
 
 def legend_below(ax: Axes, handles: Sequence[Any] | None = None, columns: int = 2) -> None:
-    """A legend under the panel and the words on its axis, where it hides nothing and leaves room for titles."""
+    """A legend under the panel and its label, where it hides nothing and leaves room for titles."""
     from matplotlib.transforms import offset_copy  # noqa: PLC0415
 
     figure: Any = ax.figure  # or a part of one
@@ -171,6 +175,6 @@ def legend_below(ax: Axes, handles: Sequence[Any] | None = None, columns: int = 
 
 
 def nice_below(value: float) -> float:
-    """1, 1.5, 2, 3, 5 or 7 times a power of ten, not above a positive number."""
+    """The largest of 1, 1.5, 2, 3, 5 or 7 times a power of ten that is not above a positive number."""
     power = 10.0 ** np.floor(np.log10(value))
     return float(power * max((s for s in (1, 1.5, 2, 3, 5, 7) if s * power <= value * (1 + 1e-9)), default=1))

@@ -6,23 +6,32 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import Float, one_of
-from itofit.looking.plot.canvas import DATA, INTERVAL, LEARNED, What, axes_or_new, drift_label, lines, noise_label
-from itofit.looking.plot.views import Data, Variable, View, checked, two_variables, variable, view_of
-from itofit.model.sde import LearnedSDE
+from itofit.looking.plot.canvas import (
+    DATA,
+    INTERVAL,
+    INTERVAL_STDS,
+    LEARNED,
+    What,
+    axes_or_new,
+    drift_label,
+    lines,
+    noise_label,
+)
+from itofit.looking.plot.views import Data, NumberOrName, View, checked, two_variables, variable, view_of
+from itofit.looking.provenance import has_error_bars
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Z = float(normal_quantile(0.975))  # 1.96
 STRIP = 0.14
 """Height of the histogram of the data, as a share of the panel."""
 
 
 class Curve(NamedTuple):
-    """Values along a view, shape (n,), and the edges of their 95 % intervals; None without error bars."""
+    """Values along a view and the edges of their 95 % intervals, (n,) each; edges are None without error bars."""
 
     y: Float
     low: Float | None = None
@@ -34,8 +43,8 @@ def drift(
     sde: LearnedSDE,
     data: Data | None = None,
     *,
-    output: Variable = 0,
-    along: Variable = 0,
+    output: NumberOrName = 0,
+    along: NumberOrName = 0,
     at: npt.ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -75,8 +84,8 @@ def diffusion(
     sde: LearnedSDE,
     data: Data | None = None,
     *,
-    entry: tuple[Variable, Variable] = (0, 0),
-    along: Variable = 0,
+    entry: tuple[NumberOrName, NumberOrName] = (0, 0),
+    along: NumberOrName = 0,
     at: npt.ArrayLike | None = None,
     what: What = "variance",
     ax: Axes | None = None,
@@ -116,27 +125,27 @@ def diffusion(
 
 def drift_curve(sde: LearnedSDE, view: View, j: int) -> Curve:
     """Component j of the drift."""
-    if sde.drift_spread is None:
+    if not has_error_bars(sde):
         return Curve(sde.drift(view.points)[:, j])
     f, std = (values[:, j] for values in sde.drift(view.points, return_std=True))
-    return Curve(f, f - Z * std, f + Z * std)
+    return Curve(f, f - INTERVAL_STDS * std, f + INTERVAL_STDS * std)
 
 
 def variance_curve(sde: LearnedSDE, view: View, i: int, j: int) -> Curve:
     """Entry i, j of Σ."""
-    if sde.covariance_spread is None:
+    if not has_error_bars(sde):
         return Curve(sde.covariance(view.points)[:, i, j], positive=i == j)
     if i == j:
         low, high = sde.variance_interval(view.points)
         return Curve(sde.covariance(view.points)[:, i, i], low[:, i], high[:, i], positive=True)
     value, std = (values[:, i, j] for values in sde.covariance(view.points, return_std=True))
-    return Curve(value, value - Z * std, value + Z * std)
+    return Curve(value, value - INTERVAL_STDS * std, value + INTERVAL_STDS * std)
 
 
 def sigma_curve(sde: LearnedSDE, view: View, i: int, j: int) -> Curve:
     """Entry i, j of σ, with intervals where its square is the entry of Σ."""
     value = sde.diffusion(view.points)[:, i, j]
-    if sde.covariance_spread is None or i != j or (i > 0 and sde.structure == "full"):
+    if not has_error_bars(sde) or i != j or (i > 0 and sde.structure == "full"):
         return Curve(value, positive=i == j)
     low, high = sde.variance_interval(view.points)
     return Curve(value, np.sqrt(low[:, i]), np.sqrt(high[:, i]), positive=True)
@@ -146,7 +155,7 @@ def sigma_curve(sde: LearnedSDE, view: View, i: int, j: int) -> Curve:
 
 
 def draw(ax: Axes, view: View, curve: Curve, label: str) -> Axes:
-    """A curve with its interval, the data, and words."""
+    """A curve with its interval, the data, labels and legend."""
     first = not ax.has_data()
     draw_curve(ax, view, curve)
     draw_data(ax, view)
@@ -184,14 +193,14 @@ def draw_data(ax: Axes, view: View) -> None:
 
 
 def stretches(view: View) -> list[tuple[float, float]]:
-    """From where to where data are sparse."""
+    """Intervals in which data are sparse."""
     change = np.diff(np.concatenate([[0], view.sparse.astype(int), [0]]))
     starts, ends = np.flatnonzero(change == 1), np.flatnonzero(change == -1)
     return [(float(view.edges[a]), float(view.edges[b])) for a, b in zip(starts, ends, strict=True)]
 
 
 def y_range(view: View, curves: list[Curve]) -> tuple[float, float]:
-    """What to show of curves: all of it where data are, and elsewhere at most half as much again on either side."""
+    """The range to show: all of the curves where there are data, and at most half as much again for the rest."""
     lows = np.array([curve.y if curve.low is None else curve.low for curve in curves])
     highs = np.array([curve.y if curve.high is None else curve.high for curve in curves])
     low, high = float(lows[:, view.known].min()), float(highs[:, view.known].max())

@@ -19,18 +19,19 @@ from itofit.looking.plot.canvas import (
     number_text,
 )
 from itofit.looking.plot.views import Data, Plane, checked, plane_of
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ARROWS, ELLIPSES, STREAM = 13, 5, 41
-"""Points along each side of the plane."""
+"""Points along each side of the plane for arrows, ellipses and stream lines: as many as leave them apart."""
 LONGEST = 3.0
-"""No arrow of the flow where data are is longer, in distances between them."""
+"""Length of the longest arrow among the data, in distances between arrows."""
 HEAD = 0.2
 """Room around arrows for the width of their heads, in the same unit."""
 MOST_DOTS = 2000
+"""Rows of the data that are drawn: more are one grey area."""
 
 
 def field(
@@ -45,7 +46,7 @@ def field(
 
     Arrows are as long as the drift goes within the time that the legend says, ellipses as wide as one standard
     deviation of the noise within theirs. For an underdamped system with one position the plane is that of position and
-    velocity, the flow is (v, f), and noise moves the velocity alone. Where no data are, arrows are faint,
+    velocity, the flow is (v, f), and noise moves the velocity alone. Where there are no data, arrows are faint,
     and left out if they are much longer than the others.
 
     Parameters
@@ -93,13 +94,13 @@ def field(
 
 
 def flow(sde: LearnedSDE, points: Float) -> Float:
-    """Where points (n, 2) go: the drift, or for an underdamped system (v, f)."""
+    """The flow at points (n, 2): the drift, or for an underdamped system (v, f). Shape (n, 2)."""
     f = sde.drift(points)
     return f if sde.kind == "diffusion" else np.column_stack([points[:, 1], f[:, 0]])
 
 
 def _dots(ax: Axes, plane: Plane) -> list[Any]:
-    """Some of the data."""
+    """Dots for some of the data."""
     dots = plane.rows[:: -(-len(plane.rows) // MOST_DOTS) or 1]
     if not len(dots):
         return []
@@ -110,9 +111,9 @@ def _dots(ax: Axes, plane: Plane) -> list[Any]:
 
 
 def _arrows(ax: Axes, plane: Plane, to: Float) -> list[Any]:
-    """Arrows as long as the flow goes within some time, most of them fit between the points; axes that hold them all.
+    """Arrows as long as the flow goes within some time, chosen so that most do not meet; axes that hold them all.
 
-    Without data around, those that are too long to be drawn are left out.
+    Where there are no data, arrows that are longer than the others are left out.
     """
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
@@ -144,7 +145,7 @@ def _arrows(ax: Axes, plane: Plane, to: Float) -> list[Any]:
 
 
 def _stream(ax: Axes, plane: Plane, to: Float) -> list[Any]:
-    """Stream lines where data are."""
+    """Stream lines where there are data."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     u, v = (plane.shaped(np.where(plane.known(plane.pairs), values, np.nan)) for values in to.T)

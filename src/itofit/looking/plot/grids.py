@@ -1,4 +1,4 @@
-"""Figures of several panels: everything along every input, and what suits the number of variables."""
+"""Figures of several panels: slices along every input, and the overview that suits the number of variables."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from itofit.looking.plot.curves import (
 from itofit.looking.plot.fields import field
 from itofit.looking.plot.maps import heatmap
 from itofit.looking.plot.potentials import potential
-from itofit.looking.plot.views import Data, Variable, View, checked, rest_point, slice_title, variable, view_of
-from itofit.model.sde import LearnedSDE
+from itofit.looking.plot.views import Data, NumberOrName, View, checked, rest_point, slice_title, variable, view_of
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST = 6
-"""Inputs and outputs that slices are drawn of."""
+MOST_SLICES = 6
+"""Inputs, and outputs, that slices are drawn of: more panels in a row or column would be too small to read."""
 
 
 def slices(
     sde: LearnedSDE,
     data: Data | None = None,
     *,
-    inputs: Sequence[Variable] | None = None,
-    outputs: Sequence[Variable] | None = None,
+    inputs: Sequence[NumberOrName] | None = None,
+    outputs: Sequence[NumberOrName] | None = None,
     figure: Figure | None = None,
 ) -> Figure:
     """All components of the drift and all variances along every input, the other inputs at their medians.
@@ -74,12 +74,12 @@ def slices(
         _row(list(line), views, curves, label)
     for ax, view in zip(panels[-1], views, strict=True):
         ax.set_xlabel(lines(view.name, 26))
-    _words(figure, sde, rows, panels[0])
+    _title_and_legend(figure, sde, rows, panels[0])
     return figure
 
 
 def _row(line: list[Axes], views: list[View], curves: list[Curve], label: str) -> None:
-    """One quantity along all inputs, in the same range."""
+    """Draw one quantity along all inputs, with the same range in all panels."""
     ranges = [y_range(view, [curve]) for view, curve in zip(views, curves, strict=True)]
     for ax, view, curve in zip(line, views, curves, strict=True):
         draw_curve(ax, view, curve)
@@ -89,24 +89,24 @@ def _row(line: list[Axes], views: list[View], curves: list[Curve], label: str) -
     line[0].set_ylabel(lines(label.replace(" of ", "\nof ", 1), 20))
 
 
-def _words(figure: Figure, sde: LearnedSDE, data: Transitions | None, panels: Iterable[Axes]) -> None:
-    """Where the other inputs rest, and what is what."""
+def _title_and_legend(figure: Figure, sde: LearnedSDE, data: Transitions | None, panels: Iterable[Axes]) -> None:
+    """A title that says where the other inputs rest, and one legend for all panels."""
     if sde.n_inputs > 1:
         point, chosen = rest_point(sde, data, None)
         width = int(11 * figure.bbox.width / figure.dpi)
         figure.suptitle(slice_title(sde, (), point, chosen, width).replace("at ", "others at ", 1), fontsize="medium")
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for ax in panels:
-        found |= {label: handle for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+        handles |= {label: handle for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     figure.legend(
-        list(found.values()), list(found), loc="outside lower center", ncols=4, frameon=False, fontsize="small"
+        list(handles.values()), list(handles), loc="outside lower center", ncols=4, frameon=False, fontsize="small"
     )
 
 
-def _chosen(argument: str, given: Sequence[Variable] | None, names: tuple[str, ...]) -> list[int]:
-    """Numbers of the variables that were asked for."""
+def _chosen(argument: str, given: Sequence[NumberOrName] | None, names: tuple[str, ...]) -> list[int]:
+    """Numbers of the chosen variables, all by default."""
     if given is None:
-        if len(names) > MOST:
+        if len(names) > MOST_SLICES:
             raise InputError(f"there are {len(names)} {argument}, too many to draw: choose some with {argument}=")
         return list(range(len(names)))
     if isinstance(given, str) or not isinstance(given, Sequence) or not len(given):
@@ -139,9 +139,11 @@ def overview(sde: LearnedSDE, data: Data | None = None, *, figure: Figure | None
     rows = checked(sde, data)
     m, d = sde.n_inputs, sde.n_outputs
     if m > 2 or d > 2:
-        figure = slices(sde, rows, inputs=range(min(m, MOST)), outputs=range(min(d, MOST)), figure=figure)
-        if m > MOST or d > MOST:
-            figure.suptitle(f"The first {MOST} of {max(m, d)} variables: {figure.get_suptitle()}", fontsize="medium")
+        figure = slices(sde, rows, inputs=range(min(m, MOST_SLICES)), outputs=range(min(d, MOST_SLICES)), figure=figure)
+        if m > MOST_SLICES or d > MOST_SLICES:
+            figure.suptitle(
+                f"The first {MOST_SLICES} of {max(m, d)} variables: {figure.get_suptitle()}", fontsize="medium"
+            )
         return figure
     panels = panels_of(sde, rows)
     columns, size = (len(panels), (4.4, 3.6)) if m == 1 else (3, (4.6, 3.9))
@@ -152,14 +154,14 @@ def overview(sde: LearnedSDE, data: Data | None = None, *, figure: Figure | None
 
 
 class Panel(NamedTuple):
-    """A picture on axes: what draws it, given ``ax=``, and what it shows, in words."""
+    """A function that draws on the axes it is given as ``ax=``, and a phrase that says what it draws."""
 
     draw: Callable[..., Axes]
     about: str
 
 
 def panels_of(sde: LearnedSDE, data: Data | None) -> list[Panel]:
-    """What `overview` draws of a model with one or two inputs."""
+    """The panels of `overview` for a model with one or two inputs."""
     names, outputs = ", ".join(sde.input_names), range(sde.n_outputs)
     pairs = [(j, j) for j in outputs]
     drifts, noises = [drift_label(sde, j) for j in outputs], [noise_label(sde, j, j) for j in outputs]

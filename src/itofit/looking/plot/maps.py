@@ -9,24 +9,25 @@ import numpy.typing as npt
 
 from itofit._checks import Float, InputError, one_of
 from itofit.looking.plot.canvas import axes_or_new, drift_label, few_ticks, lines, noise_label, number_text
-from itofit.looking.plot.views import Data, Plane, Variable, checked, plane_of, two_variables, variable
-from itofit.model.sde import LearnedSDE
+from itofit.looking.plot.views import Data, NumberOrName, Plane, checked, plane_of, two_variables, variable
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEVELS = 7
-EVEN = 1e-6
-"""Values that differ by less than this share are the same everywhere, and have no contours."""
+"""Contours at most: as many as leave room for their numbers."""
+EVEN_VALUES = 1e-6
+"""Values that differ by less than this share are the same everywhere but for rounding, and have no contours."""
 
 
 def heatmap(
     sde: LearnedSDE,
     what: Literal["drift", "covariance"] = "drift",
-    entry: Variable | tuple[Variable, Variable] | None = None,
+    entry: NumberOrName | tuple[NumberOrName, NumberOrName] | None = None,
     data: Data | None = None,
     *,
-    along: tuple[Variable, Variable] = (0, 1),
+    along: tuple[NumberOrName, NumberOrName] = (0, 1),
     at: npt.ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -78,7 +79,7 @@ def heatmap(
 
 
 def _values(sde: LearnedSDE, plane: Plane, what: str, entry: object) -> tuple[Float, str]:
-    """What is drawn, (ny, nx), and what it is called."""
+    """The values that are drawn, (ny, nx), and their label."""
     if what == "drift":
         j = variable("entry", 0 if entry is None else entry, sde.output_names)
         return plane.shaped(sde.drift(plane.points)[:, j]), drift_label(sde, j)
@@ -87,14 +88,14 @@ def _values(sde: LearnedSDE, plane: Plane, what: str, entry: object) -> tuple[Fl
 
 
 def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
-    """Colours, contours and a colour bar; limits are those of the values where data are."""
+    """Colours, contours and a colour bar; its range is that of the values where there are data."""
     known = plane.shaped(plane.known(plane.pairs).astype(np.float64)) > 0
     inside = values[known] if known.any() else values.ravel()
     low, high = float(inside.min()), float(inside.max())
     signed = low < 0 < high
     if signed:
         low, high = -max(-low, high), max(-low, high)
-    if high - low <= EVEN * max(abs(low), abs(high)):
+    if high - low <= EVEN_VALUES * max(abs(low), abs(high)):
         _one_value(ax, f"{lines(label, 26)}\nis {number_text(float(inside.mean()))} everywhere")
         return
     beyond = values.min() < low, values.max() > high
@@ -107,7 +108,7 @@ def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
 
 
 def _one_value(ax: Axes, text: str) -> None:
-    """Words instead of colours that would all be the same."""
+    """A text in place of a map whose colours would all be the same."""
     look: dict[str, Any] = {"ha": "center", "va": "center", "transform": ax.transAxes, "zorder": 5}
     ax.text(0.5, 0.5, text, bbox={"facecolor": "white", "edgecolor": "none", "pad": 8}, **look)
     ax.set_facecolor("0.96")

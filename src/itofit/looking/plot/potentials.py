@@ -12,21 +12,21 @@ from itofit.data.transitions import Transitions
 from itofit.looking.plot.canvas import LEARNED, SECOND, axes_or_new, lines
 from itofit.looking.plot.curves import Curve, draw_data, y_range
 from itofit.looking.plot.views import Data, View, checked, view_of
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-EVEN = 1.01
-"""Noise whose largest variance is less than this times the smallest is the same everywhere."""
+EVEN_NOISE = 1.01
+"""Noise whose largest variance is at most this times the smallest counts as even: two potentials would coincide."""
 
 
 def potential(sde: LearnedSDE, data: Data | None = None, ax: Axes | None = None) -> Axes:
-    """The potential U = −∫ f dx of one variable, and where noise differs, that of the stationary density.
+    """The potential U = −∫ f dx of one variable, and if the noise is not even, that of the stationary density.
 
     The stationary density of dx = f dt + σ dW is p ∝ exp(∫ 2f/Σ dx) / Σ. With the same noise everywhere
     −(Σ/2) log p is U; otherwise it is drawn beside it, with the mean of Σ over the data (or the range): its minima are
-    where x is found most often. Both are zero at their minimum.
+    where x is most often. Both are zero at their minimum.
 
     Parameters
     ----------
@@ -67,11 +67,11 @@ def potential(sde: LearnedSDE, data: Data | None = None, ax: Axes | None = None)
 
 
 def potentials(sde: LearnedSDE, view: View, data: Transitions | None) -> tuple[Float, Float | None]:
-    """U and −½ Σ̄ log p along a view, (n,) each; the second None if noise is the same everywhere."""
+    """U and −½ Σ̄ log p along a view, (n,) each; the second None if the noise is even."""
     x, f = view.x, sde.drift(view.points)[:, 0]
     Sigma = sde.covariance(view.points)[:, 0, 0]
     U = -cumulative_trapezoid(f, x, initial=0.0)
-    if Sigma.max() <= EVEN * Sigma.min():
+    if Sigma.max() <= EVEN_NOISE * Sigma.min():
         return U - U.min(), None
     minus_log_p = np.log(Sigma) - cumulative_trapezoid(2 * f / Sigma, x, initial=0.0)
     weights = np.ones_like(x) if data is None else np.interp(x, _middles(view.edges), view.counts)

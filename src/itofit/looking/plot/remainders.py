@@ -1,4 +1,4 @@
-"""What the model leaves unexplained: residuals against the normal distribution and against the inputs."""
+"""What the model does not explain: residuals against the normal distribution and against the inputs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from scipy.special import betaincinv, ndtr, ndtri
 
 from itofit._checks import Float, InputError
 from itofit.looking.check import Diagnosis
-from itofit.looking.plot.canvas import LOOKS, figure_or_new, grid_of_axes, lines, panels_size, shown
-from itofit.looking.plot.curves import Z
+from itofit.looking.check.residuals import BIN_ROWS
+from itofit.looking.plot.canvas import INTERVAL_STDS, LOOKS, escaped, figure_or_new, grid_of_axes, lines, panels_size
 from itofit.looking.plot.views import checked
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BIN_ROWS, MOST_BINS = 50, 16
+MOST_DRAWN_BINS = 16
+"""Bins of an input that are drawn: more would touch each other."""
 N_QUANTILES, N_EXTREMES = 200, 10
+"""Quantiles that are drawn, spread evenly, and the smallest and largest that are always among them."""
 COLUMNS, PANEL = 3, (4.2, 3.5)
+"""Panels in a row, and width and height of each in inches."""
 
 
 def residuals(
@@ -31,7 +34,7 @@ def residuals(
 
     The first panel compares their quantiles with those of the normal distribution: between the grey lines they would
     be in 19 of 20 cases. The others show mean (full markers, 0 if the model is right) and variance (open ones, 1) in
-    bins of each input with as many rows in each, with 95 % intervals.
+    bins of each input that hold equally many rows, with 95 % intervals.
 
     Parameters
     ----------
@@ -58,9 +61,9 @@ def residuals(
     _quantiles(panels[0], z, outputs)
     for ax, values, name in zip(panels[1:], x.T, inputs, strict=True):
         _binned(ax, values, z, name, outputs)
-    found = np.empty(len(panels), dtype=object)
-    found[:] = panels
-    return found
+    drawn = np.empty(len(panels), dtype=object)
+    drawn[:] = panels
+    return drawn
 
 
 def _names(diagnosis: Diagnosis, sde: LearnedSDE | None) -> tuple[list[str], list[str]]:
@@ -74,16 +77,16 @@ def _names(diagnosis: Diagnosis, sde: LearnedSDE | None) -> tuple[list[str], lis
             f"the diagnosis is of another model: it has {m} inputs and {d} outputs, sde has {sde.n_inputs} and "
             f"{sde.n_outputs}"
         )
-    return [shown(name) for name in named.input_names], [shown(name) for name in named.output_names]
+    return [escaped(name) for name in named.input_names], [escaped(name) for name in named.output_names]
 
 
 def _panels(axes: Iterable[Axes] | None, n: int) -> list[Axes]:
     if axes is None:
         return grid_of_axes(figure_or_new(None, panels_size(n, COLUMNS, PANEL)), n, COLUMNS)
-    found = list(np.asarray(axes, dtype=object).ravel()) if isinstance(axes, np.ndarray) else list(axes)
-    if len(found) != n or not all(hasattr(ax, "plot") for ax in found):
-        raise InputError(f"axes must be {n} matplotlib Axes, for quantiles and each input, got {len(found)}")
-    return found
+    panels = list(np.asarray(axes, dtype=object).ravel()) if isinstance(axes, np.ndarray) else list(axes)
+    if len(panels) != n or not all(hasattr(ax, "plot") for ax in panels):
+        raise InputError(f"axes must be {n} matplotlib Axes, for quantiles and each input, got {len(panels)}")
+    return panels
 
 
 # Quantiles
@@ -129,8 +132,8 @@ class Binned(NamedTuple):
 
 
 def binned(x: Float, z: Float) -> Binned:
-    """Moments of z (n,) in bins of x (n,) with as many rows in each."""
-    n_bins = int(np.clip(len(x) // BIN_ROWS, 1, MOST_BINS))
+    """Moments of z (n,) in bins of x (n,) that hold equally many rows."""
+    n_bins = int(np.clip(len(x) // BIN_ROWS, 1, MOST_DRAWN_BINS))
     rows = []
     for part in np.array_split(np.argsort(x, kind="stable"), n_bins):
         values, n = z[part], len(part)
@@ -152,9 +155,14 @@ def _binned(ax: Axes, x: Float, z: Float, name: str, outputs: list[str]) -> None
         b = binned(x, column)
         look = {"color": color, "marker": marker, "markersize": 4.5, "linestyle": "", "linewidth": 1.1}
         label = f"of {output}" if several else ""
-        ax.errorbar(b.x, b.mean, Z * b.mean_error, **look, label=f"mean {label}".strip())
+        ax.errorbar(b.x, b.mean, INTERVAL_STDS * b.mean_error, **look, label=f"mean {label}".strip())
         ax.errorbar(
-            b.x, b.variance, Z * b.variance_error, **look, markerfacecolor="white", label=f"variance {label}".strip()
+            b.x,
+            b.variance,
+            INTERVAL_STDS * b.variance_error,
+            **look,
+            markerfacecolor="white",
+            label=f"variance {label}".strip(),
         )
     ax.set(xlabel=lines(name, 40), ylabel="residuals in bins")
     ax.margins(y=0.12)

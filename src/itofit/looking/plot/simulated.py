@@ -1,4 +1,4 @@
-"""Whether what the model simulates is distributed as what was observed."""
+"""Whether simulated states are distributed like observed ones."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from itofit._checks import RNG, Float, InputError, Int, count, generator
 from itofit.data.names import plural
 from itofit.data.transitions import Transitions
-from itofit.looking.check.sample import take_sample
-from itofit.looking.plot.canvas import DATA, LEARNED, axes_or_new, lines, shown
-from itofit.looking.plot.views import Data, Variable, checked, variable
+from itofit.looking.check.examined import rows_in_time
+from itofit.looking.plot.canvas import DATA, LEARNED, axes_or_new, escaped, lines
+from itofit.looking.plot.views import Data, NumberOrName, checked, variable
 from itofit.matrices.symmetric import factors
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_STEPS = 1000
-"""Longer trajectories are cut into pieces, each simulated from where it was observed to start."""
+"""Longer trajectories are cut into pieces of so many steps, each simulated from its own observed start."""
 PATH_STEPS = 200_000
-"""Steps of all simulated paths together, if nobody says how many paths."""
+"""Steps of all simulated paths together, unless a number of paths is given."""
 SHOWN = (0.001, 0.999)
-"""Quantiles between which distributions are drawn."""
+"""Quantiles between which distributions are drawn, so that a few outliers do not decide the range."""
 
 
 def distributions(
@@ -31,7 +31,7 @@ def distributions(
     data: Data,
     *,
     n_paths: int | None = None,
-    component: Variable | None = None,
+    component: NumberOrName | None = None,
     rng: RNG = 0,
     ax: Axes | None = None,
 ) -> Axes:
@@ -78,11 +78,11 @@ def distributions(
     return draw_compared(compare(sde, data, c, wanted, random), sde.input_names[c], axes_or_new(ax))
 
 
-def draw_compared(found: Compared, name: str, ax: Axes) -> Axes:
-    """Both histograms, and words."""
-    _histograms(ax, found)
-    name = shown(name)
-    steps = "one step" if found.n_steps == 1 else f"1 to {found.n_steps} steps"
+def draw_compared(states: Compared, name: str, ax: Axes) -> Axes:
+    """Both histograms, labels and legend."""
+    _histograms(ax, states)
+    name = escaped(name)
+    steps = "one step" if states.n_steps == 1 else f"1 to {states.n_steps} steps"
     ax.set(xlabel=lines(f"{name}, {steps} after an observed start", 52), ylabel=lines(f"density of {name}"))
     ax.set_ylim(top=1.2 * ax.get_ylim()[1])  # room for the legend
     ax.legend(frameon=False, fontsize="small")
@@ -100,23 +100,23 @@ class Compared(NamedTuple):
 
 def compare(sde: LearnedSDE, data: Data, c: int, n_paths: int | None, rng: np.random.Generator) -> Compared:
     """Values of variable c of the state after steps from observed starts."""
-    found = compare_all(sde, data, n_paths, rng)
-    if sde.input_names[c] not in found:
+    by_name = compare_all(sde, data, n_paths, rng)
+    if sde.input_names[c] not in by_name:
         raise InputError(
             f"{sde.input_names[c]} is a position, which noise does not move within a step: give trajectories, or "
             f"compare one of {', '.join(sde.output_names)}"
         )
-    return found[sde.input_names[c]]
+    return by_name[sde.input_names[c]]
 
 
 def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random.Generator) -> dict[str, Compared]:
     """Values of each variable, from the same paths; positions of an underdamped system need trajectories."""
-    rows, begin, length = starts(sde, data, rng)
+    rows, begin, length = starts(data, rng)
     copies = -(-PATH_STEPS // len(rows)) if n_paths is None else -(-n_paths // len(begin))
     first, later = simulate(sde, rows, begin, length, copies, rng)
     after_start = np.ones(len(rows), dtype=bool)
     after_start[begin] = False
-    found = {}
+    by_name = {}
     for c, name in enumerate(sde.input_names):
         if c >= sde.n_inputs - sde.n_outputs:
             observed = rows.inputs[:, c] + rows.increments[:, c - sde.n_inputs]
@@ -125,22 +125,21 @@ def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random
             observed, simulated = rows.inputs[after_start, c], later[:, c]
         else:
             continue
-        found[name] = Compared(observed, simulated, int(length.max()), copies * len(begin))
-    return found
+        by_name[name] = Compared(observed, simulated, int(length.max()), copies * len(begin))
+    return by_name
 
 
-def starts(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> tuple[Transitions, Int, Int]:
-    """Rows in the order of time, where paths start among them, and how many steps they make."""
-    sample = take_sample(sde, data, rng)
-    rows = sample.data[sample.order]
-    begin, length = pieces(sample.run)
+def starts(data: Data, rng: np.random.Generator) -> tuple[Transitions, Int, Int]:
+    """Rows in the order of time, the rows at which paths start, and how many steps each path makes."""
+    rows, run = rows_in_time(data, rng)
+    begin, length = pieces(run)
     if len(begin) > len(rows) / 2:  # most transitions are alone
         return rows, np.arange(len(rows)), np.ones(len(rows), dtype=np.intp)
     return rows, begin, length
 
 
 def pieces(run: Int, most: int = MOST_STEPS) -> tuple[Int, Int]:
-    """Where unbroken pieces of at most so many rows begin, and their lengths, from the number of each row's run."""
+    """Where unbroken pieces of at most `most` rows begin, and their lengths; `run` (n,) numbers the unbroken runs."""
     first = np.searchsorted(run, run)
     begin = np.flatnonzero((np.arange(len(run)) - first) % most == 0)
     return begin, np.diff(np.append(begin, len(run)))
@@ -149,7 +148,7 @@ def pieces(run: Int, most: int = MOST_STEPS) -> tuple[Int, Int]:
 def simulate(
     sde: LearnedSDE, rows: Transitions, begin: Int, length: Int, copies: int, rng: np.random.Generator
 ) -> tuple[Float, Float]:
-    """States after the first step (a, m) and after later ones (b, m), of so many paths for each piece."""
+    """States after the first step (a, m) and after later ones (b, m), of `copies` paths for each piece."""
     d = sde.n_outputs
     order = np.argsort(-length, kind="stable")  # those still moving are always the first
     begin, length = np.repeat(begin[order], copies), np.repeat(length[order], copies)
@@ -173,9 +172,9 @@ def simulate(
     return passed[1], np.concatenate([passed[0], *passed[2:]])
 
 
-def _histograms(ax: Axes, found: Compared) -> None:
-    low, high = np.quantile(np.concatenate([found.observed, found.simulated]), SHOWN)
-    bins = np.linspace(low, high, int(np.clip(np.sqrt(len(found.observed)) / 2, 10, 50)) + 1)
-    ax.hist(found.observed, bins.tolist(), density=True, color="0.85", edgecolor=DATA, linewidth=0.6, label="observed")
-    label = f"simulated ({plural(found.n_paths, 'path')})"
-    ax.hist(found.simulated, bins.tolist(), density=True, histtype="step", color=LEARNED, linewidth=1.8, label=label)
+def _histograms(ax: Axes, states: Compared) -> None:
+    low, high = np.quantile(np.concatenate([states.observed, states.simulated]), SHOWN)
+    bins = np.linspace(low, high, int(np.clip(np.sqrt(len(states.observed)) / 2, 10, 50)) + 1)
+    ax.hist(states.observed, bins.tolist(), density=True, color="0.85", edgecolor=DATA, linewidth=0.6, label="observed")
+    label = f"simulated ({plural(states.n_paths, 'path')})"
+    ax.hist(states.simulated, bins.tolist(), density=True, histtype="step", color=LEARNED, linewidth=1.8, label=label)

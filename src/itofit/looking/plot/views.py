@@ -1,4 +1,4 @@
-"""Where functions of several inputs are drawn: along one of them or two, the others at rest; and where data are."""
+"""Lines and planes in the space of inputs, along which functions are drawn, and where data are in them."""
 
 from __future__ import annotations
 
@@ -14,22 +14,33 @@ from itofit._checks import Float, InputError, float_array
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.names import check_variables, meant, plural
 from itofit.data.transitions import Transitions
-from itofit.looking.check.sample import take_sample
-from itofit.looking.plot.canvas import number_text, shown
-from itofit.model.sde import LearnedSDE
+from itofit.looking.check.examined import rows_in_memory
+from itofit.looking.plot.canvas import escaped, number_text
+from itofit.model.learned import LearnedSDE
 
 Data = Transitions | BlockedTransitions
-Variable = int | str
-"""The number of a variable, or its name."""
+NumberOrName = int | str
+"""How a variable is chosen: by its number from 0, or by its name."""
 Bool = npt.NDArray[np.bool_]
 
 N_POINTS = 401
+"""Points of a curve: more than a screen resolves in one panel."""
 N_BINS = 40
-FEW_ROWS, FEW_SHARE = 5, 0.05
+"""Bins of the histogram under a curve."""
+SPARSE_ROWS, SPARSE_SHARE = 5, 0.05
 """Bins with fewer rows, or with less than this share of what even data would give, are called sparse."""
 CENTRAL = (0.005, 0.995)
-"""Quantiles of the data between which planes are drawn."""
-MOST_CELLS, CELL_ROWS = 24, 20
+"""Quantiles of the data between which planes are drawn, so that a few outliers do not decide the range."""
+PLANE_POINTS = 81
+"""Points along each side of a map."""
+CELL_ROWS = 20
+"""Rows of a cell of a plane in the mean, so that most cells with data around are not empty by chance."""
+FEWEST_CELLS, MOST_CELLS = 4, 24
+"""Cells along each side of a plane: coarse enough to be seen, fine enough to follow the data."""
+MOST_NAMED = 8
+"""Variables that an error lists."""
+MOST_VALUES = 6
+"""Inputs whose values a title states."""
 
 
 # What comes in
@@ -44,7 +55,7 @@ def checked(sde: LearnedSDE, data: Data | None) -> Transitions | None:
     if not isinstance(data, Transitions | BlockedTransitions):
         raise InputError(f"data must be Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
     check_variables(sde, data)
-    return take_sample(sde, data, np.random.default_rng(0)).data if isinstance(data, BlockedTransitions) else data
+    return rows_in_memory(data, np.random.default_rng(0)) if isinstance(data, BlockedTransitions) else data
 
 
 def variable(argument: str, value: object, names: tuple[str, ...]) -> int:
@@ -53,7 +64,8 @@ def variable(argument: str, value: object, names: tuple[str, ...]) -> int:
         return names.index(value)
     if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < len(names):
         return int(value)
-    known = ", ".join(f"{i} ({name})" for i, name in enumerate(names[:8])) + (", ..." if len(names) > 8 else "")
+    known = ", ".join(f"{i} ({name})" for i, name in enumerate(names[:MOST_NAMED]))
+    known += ", ..." if len(names) > MOST_NAMED else ""
     hint = meant(value, names) if isinstance(value, str) else ""
     raise InputError(f"{argument} must be the number or the name of a variable: {known}; got {value!r}{hint}")
 
@@ -66,7 +78,7 @@ def two_variables(argument: str, value: object, names: tuple[str, ...]) -> tuple
 
 
 def rest_point(sde: LearnedSDE, data: Transitions | None, at: npt.ArrayLike | None) -> tuple[Float, str]:
-    """Where inputs rest that are not drawn along, shape (m,), and in words how it was chosen."""
+    """Values at which the other inputs are held, shape (m,), and a remark that says how they were chosen."""
     if at is not None:
         point = float_array("at", at)
         if point.shape != (sde.n_inputs,):
@@ -81,13 +93,13 @@ def rest_point(sde: LearnedSDE, data: Transitions | None, at: npt.ArrayLike | No
 
 
 def slice_title(sde: LearnedSDE, along: tuple[int, ...], point: Float, chosen: str, width: int = 60) -> str:
-    """Where the other inputs are; empty if there are none."""
+    """A title that says at which values the other inputs are held; empty if there are none."""
     others = [i for i in range(sde.n_inputs) if i not in along]
     if not others:
         return ""
-    if len(others) > 6 and chosen:
+    if len(others) > MOST_VALUES and chosen:
         return f"at fixed values{chosen}"
-    values = ", ".join(f"{shown(sde.input_names[i])} = {number_text(point[i])}" for i in others)
+    values = ", ".join(f"{escaped(sde.input_names[i])} = {number_text(point[i])}" for i in others)
     return textwrap.fill(f"at {values}{chosen}", width)
 
 
@@ -107,18 +119,22 @@ class View(NamedTuple):
     @property
     def sparse(self) -> Bool:
         """Which bins have few data, shape (b,)."""
-        return self.counts < max(FEW_ROWS, FEW_SHARE * self.counts.mean()) if len(self.counts) else np.zeros(0, bool)
+        return (
+            self.counts < max(SPARSE_ROWS, SPARSE_SHARE * self.counts.mean()) if len(self.counts) else np.zeros(0, bool)
+        )
 
     @property
     def known(self) -> Bool:
-        """Which points have data around; all if nothing is known of the data. Shape (n,)."""
+        """Which points are in bins that are not sparse, shape (n,); all if there are no data, or sparse ones only."""
         if not len(self.counts) or self.sparse.all():
             return np.ones(len(self.x), dtype=bool)
         bins = np.clip(np.searchsorted(self.edges, self.x, side="right") - 1, 0, len(self.counts) - 1)
         return ~self.sparse[bins]
 
 
-def view_of(sde: LearnedSDE, data: Transitions | None, along: Variable = 0, at: npt.ArrayLike | None = None) -> View:
+def view_of(
+    sde: LearnedSDE, data: Transitions | None, along: NumberOrName = 0, at: npt.ArrayLike | None = None
+) -> View:
     """The line along one input over the range of the data, or of those that were learned from."""
     axis = variable("along", along, sde.input_names)
     point, chosen = rest_point(sde, data, at)
@@ -126,12 +142,12 @@ def view_of(sde: LearnedSDE, data: Transitions | None, along: Variable = 0, at: 
     edges, counts = np.zeros(0), np.zeros(0)
     if data is not None and np.ptp(data.inputs[:, axis]) > 0:
         low, high = data.inputs[:, axis].min(), data.inputs[:, axis].max()
-        found, edges = np.histogram(data.inputs[:, axis], np.linspace(low, high, N_BINS + 1))
-        counts = found.astype(np.float64)
+        numbers, edges = np.histogram(data.inputs[:, axis], np.linspace(low, high, N_BINS + 1))
+        counts = numbers.astype(np.float64)
     x = np.linspace(low, high, N_POINTS)
     points = np.tile(point, (N_POINTS, 1))
     points[:, axis] = x
-    return View(x, points, shown(sde.input_names[axis]), slice_title(sde, (axis,), point, chosen), edges, counts)
+    return View(x, points, escaped(sde.input_names[axis]), slice_title(sde, (axis,), point, chosen), edges, counts)
 
 
 # Along two inputs
@@ -150,7 +166,7 @@ class Plane(NamedTuple):
     rows: Float  # (n, 2) the data in the plane's variables
 
     def known(self, points: Float) -> Bool:
-        """Which points (n, 2) of the plane have data in their cell; all if nothing is known of the data."""
+        """Which points (n, 2) of the plane have data in or around their cell; all if there are no data."""
         if not self.counts.size:
             return np.ones(len(points), dtype=bool)
         cell = tuple(
@@ -161,7 +177,7 @@ class Plane(NamedTuple):
 
     @property
     def reached(self) -> Bool:
-        """Which cells have data in them or, of all around them, in more than half, (bx, by)."""
+        """Which cells have data in them, or in more than half of the cells around them, shape (bx, by)."""
         some = self.counts > 0
         around = uniform_filter(some.astype(np.float64), 3, mode="nearest")
         return np.asarray(some | (around > 0.5))
@@ -179,9 +195,9 @@ class Plane(NamedTuple):
 def plane_of(
     sde: LearnedSDE,
     data: Transitions | None,
-    along: tuple[Variable, Variable] = (0, 1),
+    along: tuple[NumberOrName, NumberOrName] = (0, 1),
     at: npt.ArrayLike | None = None,
-    n: int = 81,
+    n: int = PLANE_POINTS,
 ) -> Plane:
     """The plane along two inputs between the outer quantiles of the data, or over the range learned from."""
     axes = two_variables("along", along, sde.input_names)
@@ -194,11 +210,11 @@ def plane_of(
         rows = data.inputs[:, axes]
         central = np.quantile(rows, CENTRAL, axis=0)
         box = np.where(np.ptp(central, axis=0) > 0, central, box)
-        b = int(np.clip(np.sqrt(len(rows) / CELL_ROWS), 4, MOST_CELLS))
+        b = int(np.clip(np.sqrt(len(rows) / CELL_ROWS), FEWEST_CELLS, MOST_CELLS))
         edges = (np.linspace(box[0, 0], box[1, 0], b + 1), np.linspace(box[0, 1], box[1, 1], b + 1))
         counts = np.histogram2d(rows[:, 0], rows[:, 1], bins=list(edges))[0]
     x, y = (np.linspace(box[0, k], box[1, k], n) for k in (0, 1))
     points = np.tile(point, (n * n, 1))
     points[:, axes] = np.column_stack([each.ravel() for each in np.meshgrid(x, y)])
-    names = shown(sde.input_names[axes[0]]), shown(sde.input_names[axes[1]])
+    names = escaped(sde.input_names[axes[0]]), escaped(sde.input_names[axes[1]])
     return Plane(x, y, points, names, slice_title(sde, axes, point, chosen), edges, counts, rows)

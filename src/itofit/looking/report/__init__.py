@@ -8,7 +8,7 @@ from pathlib import Path
 from itofit._checks import RNG
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.transitions import Transitions
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 
 __all__ = ["report"]
 

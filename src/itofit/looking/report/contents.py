@@ -1,4 +1,4 @@
-"""What is on the page, in its order."""
+"""The contents of the page, in their order."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from itofit._checks import RNG, InputError, generator
 from itofit._version import __version__
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.transitions import Transitions
-from itofit.learning.paper.arff import Settings
 from itofit.looking.check import Diagnosis, check
-from itofit.looking.check.sample import MOST_ROWS, take_sample
+from itofit.looking.check.examined import rows_in_memory
 from itofit.looking.plot.canvas import style
-from itofit.looking.plot.grids import MOST
+from itofit.looking.plot.grids import MOST_SLICES
+from itofit.looking.provenance import has_error_bars, settings_texts
 from itofit.looking.report import page
 from itofit.looking.report.numbers import tables, tables_note
 from itofit.looking.report.pictures import about_distributions, about_model, about_residuals, about_training
-from itofit.model.sde import LearnedSDE
+from itofit.model.learned import LearnedSDE
 from itofit.model.storage import checked_target, write_whole
+from itofit.waves.parameters import Settings
 
 NO_SIMULATION = (
     "Simulated and observed distributions are left out: the data are of kind 'general', so where the inputs go after a "
@@ -34,11 +35,19 @@ PICTURES_NOTE = (
     "Bands around curves are 95 % intervals, if the model carries error bars. Grey histograms and dots are the data; "
     "where there are few, curves are on a grey ground, arrows are grey and maps hatched."
 )
-OVERALL = {
-    "good": "No check found anything that matters.",
-    "caution": "Some checks found what matters, though not much",
-    "bad": "Some checks found what matters much",
+STRUCTURES = {
+    "diagonal": "the variables' noises are independent of each other at every point",
+    "full": "the variables' noises may be correlated",
 }
+"""What the structure of Σ means."""
+LINKS = {
+    "identity": "the entries of Σ are the learned functions",
+    "square": "Σ = L H² Lᵀ, which is nowhere negative; the entries of H are the learned functions, LLᵀ is the mean "
+    "covariance",
+    "log": "Σ = L exp(H) Lᵀ, which is positive everywhere; the entries of H are the learned functions, LLᵀ is the mean "
+    "covariance",
+}
+"""What the link of Σ means."""
 
 
 def write(
@@ -57,9 +66,7 @@ def write(
         raise InputError(f"saved_as must be the path of a file or None, got {saved_as!r}")
     random, seed = generator(rng)
     diagnosis = check(sde, data, rng=random)
-    large = isinstance(data, BlockedTransitions) or len(data) > MOST_ROWS
-    rows = take_sample(sde, data, random).data if large else data
-    assert isinstance(rows, Transitions)
+    rows = rows_in_memory(data, random)
     heading = title or f"Drift and noise of {', '.join(sde.output_names)}"
     with style():
         body = [
@@ -76,17 +83,27 @@ def write(
 def _headline(
     sde: LearnedSDE, data: Transitions | BlockedTransitions, diagnosis: Diagnosis, heading: str
 ) -> Iterable[str]:
-    """What it is about, and the verdict."""
+    """Title, equation, data and the overall verdict."""
     yield page.heading(heading)
     yield page.equation(sde.input_names, sde.output_names)
-    n, judged = len(data), len(diagnosis.residuals)
-    shown = f"{n:,}" if judged == n else f"{judged:,} of {n:,}"
+    n, n_judged = len(data), len(diagnosis.residuals)
+    judged = f"{n:,}" if n_judged == n else f"{n_judged:,} of {n:,}"
     groups = sde.data.n_groups
     tracks = "" if groups is None else " in 1 trajectory" if groups == 1 else f" in {groups:,} trajectories"
     learned = f"Learned with itofit {sde.version} from {sde.data.n_transitions:,} transitions{tracks}"
-    yield page.paragraph(f"{learned}; shown and checked with {shown}.")
-    worse = [finding.title for finding in diagnosis.findings if finding.verdict in ("caution", "bad")]
-    yield page.verdict_box(diagnosis.worst, OVERALL[diagnosis.worst] + (f": {', '.join(worse)}." if worse else ""))
+    yield page.paragraph(f"{learned}; shown and checked with {judged}.")
+    yield page.verdict_box(diagnosis.worst, _overall(diagnosis))
+
+
+def _overall(diagnosis: Diagnosis) -> str:
+    """Which checks found something, in a sentence or two."""
+    titles = {
+        verdict: ", ".join(finding.title for finding in diagnosis.findings if finding.verdict == verdict)
+        for verdict in ("bad", "caution")
+    }
+    sentences = [f"Serious problems: {titles['bad']}."] if titles["bad"] else []
+    sentences += [f"Checks that advise caution: {titles['caution']}."] if titles["caution"] else []
+    return " ".join(sentences) or "No check found anything that matters."
 
 
 def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
@@ -94,8 +111,8 @@ def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
     yield page.section("What was learned")
     yield page.gallery(about_model(sde, rows))
     yield page.note(PICTURES_NOTE)
-    if max(sde.n_inputs, sde.n_outputs) > MOST:
-        yield page.note(f"Pictures are of the first {MOST} inputs and outputs.")
+    if max(sde.n_inputs, sde.n_outputs) > MOST_SLICES:
+        yield page.note(f"Pictures are of the first {MOST_SLICES} inputs and outputs.")
     yield page.subsection("In numbers")
     yield page.tables(tables(sde, rows))
     yield page.note(tables_note(sde, rows))
@@ -122,14 +139,18 @@ def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
     yield page.printed(sde.summary())
     libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "matplotlib"))
     facts = {
+        "Noise covariance": _covariance_text(sde),
         "Learned with": f"itofit {sde.version}, seed {'of a generator' if sde.seed is None else sde.seed}",
         "This page": f"itofit {__version__}, seed {'of a generator' if seed is None else seed}; "
         f"{libraries}, Python {platform.python_version()}",
     }
-    for name, settings in (("Drift", sde.drift_settings), ("Covariance", sde.covariance_settings)):
-        if isinstance(settings, Settings):
-            facts[f"{name} settings"] = str(settings)
-    yield page.definitions(facts.items())
+    yield page.definitions((facts | settings_texts(sde)).items())
+
+
+def _covariance_text(sde: LearnedSDE) -> str:
+    """How Σ was learned, with what the words for it mean."""
+    structure = f"{sde.structure.capitalize()}: {STRUCTURES[sde.structure]}. " if sde.n_outputs > 1 else ""
+    return f"{structure}{sde.link.capitalize()} link: {LINKS[sde.link]}."
 
 
 def _used(sde: LearnedSDE, file: str | None) -> Iterable[str]:
@@ -141,7 +162,7 @@ def _used(sde: LearnedSDE, file: str | None) -> Iterable[str]:
 def _usage(sde: LearnedSDE, file: str | None) -> str:
     """Code that loads the model and asks for the drift in the middle of the range."""
     x = ", ".join(f"{value:.3g}" for value in sde.box.mean(axis=0))
-    ask = f"f = sde.drift([[{x}]])" if sde.drift_spread is None else f"f, f_std = sde.drift([[{x}]], return_std=True)"
+    ask = f"f, f_std = sde.drift([[{x}]], return_std=True)" if has_error_bars(sde) else f"f = sde.drift([[{x}]])"
     save = ["# sde.npz is an example of a name", 'sde.save("sde.npz")  # where it was learned', ""]
     load = ["import itofit", "", f"sde = itofit.load({_quoted(file or 'sde.npz')})", ask]
     return "\n".join(load if file else save + load)

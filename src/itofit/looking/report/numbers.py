@@ -1,4 +1,4 @@
-"""Drift and noise at a few points, as a table."""
+"""Drift and noise at a few points, as tables."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.data.transitions import Transitions
-from itofit.looking.plot.canvas import number_text
-from itofit.looking.plot.curves import Z
-from itofit.model.sde import LearnedSDE
+from itofit.looking.plot.canvas import INTERVAL_STDS, number_text
+from itofit.looking.provenance import has_error_bars
+from itofit.model.learned import LearnedSDE
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""Where drift and noise of a single input are listed."""
 LOW, HIGH = 0.1, 0.9
-MOST = 6
-"""Inputs that are moved from their medians, and outputs whose covariances are listed."""
+"""Quantiles to which one of several inputs is moved from its median."""
+MOST_LISTED = 6
+"""Inputs that are moved so, and outputs whose covariances are listed."""
 PAIRS = 2
-"""Pairs of outputs in a table of covariances."""
+"""Pairs of outputs in a table of covariances: as many as fit on a phone."""
 
 
 class Table(NamedTuple):
-    """What it is about, its heads, and rows of cells."""
+    """A title, the heads of the columns, and rows of cells."""
 
     title: str
     heads: list[str]
@@ -30,14 +32,14 @@ class Table(NamedTuple):
 
 
 def tables_note(sde: LearnedSDE, data: Transitions) -> str:
-    """What the numbers of the tables are."""
+    """A note that says what the numbers of the tables mean."""
     where = ""
     if sde.n_inputs > 1:
         medians = np.median(data.inputs, axis=0)
         named = ", ".join(f"{name} = {number_text(x)}" for name, x in zip(sde.input_names, medians, strict=True))
         where = f"Medians are {named}; in the other rows one input is at a quantile, the others at their medians. "
     where += "All are per unit of time. "
-    if sde.drift_spread is None:
+    if not has_error_bars(sde):
         return f"{where}This model carries no error bars."
     of = "the mean rate and the covariance of one observed step"
     if sde.step_correction is not None:
@@ -46,53 +48,53 @@ def tables_note(sde: LearnedSDE, data: Transitions) -> str:
 
 
 def representative_points(sde: LearnedSDE, data: Transitions) -> tuple[list[str], Float]:
-    """What they are called, and points (k, m): quantiles of one input; or medians, and one input low or high."""
+    """Labels and points (k, m): quantiles of a single input; or all medians, and each input in turn low or high."""
 
-    def called(i: int, x: float, quantile: float) -> str:
+    def label(i: int, x: float, quantile: float) -> str:
         return f"{sde.input_names[i]} = {number_text(x)} ({round(100 * quantile)} %)"
 
     if sde.n_inputs == 1:
-        points = np.quantile(data.inputs, QUANTILES, axis=0)
-        return [called(0, x, quantile) for (x,), quantile in zip(points, QUANTILES, strict=True)], points
+        quantiles = np.quantile(data.inputs, QUANTILES, axis=0)
+        return [label(0, x, quantile) for (x,), quantile in zip(quantiles, QUANTILES, strict=True)], quantiles
     medians = np.median(data.inputs, axis=0)
-    names, found = ["medians"], [medians]
-    for i in range(min(sde.n_inputs, MOST)):
+    names, points = ["medians"], [medians]
+    for i in range(min(sde.n_inputs, MOST_LISTED)):
         for quantile in (LOW, HIGH):
             point = medians.copy()
             point[i] = np.quantile(data.inputs[:, i], quantile)
-            names.append(called(i, point[i], quantile))
-            found.append(point)
-    return names, np.array(found)
+            names.append(label(i, point[i], quantile))
+            points.append(point)
+    return names, np.array(points)
 
 
 def tables(sde: LearnedSDE, data: Transitions) -> list[Table]:
-    """Drift and variance of each output, and covariances of a few pairs at a time: all narrow enough for a phone."""
+    """A table of drift and variance for each output, and tables of covariances: all narrow enough for a phone."""
     names, points = representative_points(sde, data)
-    found = []
+    listed = []
     for j, (drifts, variances) in enumerate(zip(_drifts(sde, points), _variances(sde, points), strict=True)):
         rows = [list(row) for row in zip(names, drifts, variances, strict=True)]
-        found.append(Table(sde.output_names[j], ["where", "drift", "noise variance"], rows))
-    if sde.structure == "full" and sde.n_outputs <= MOST:
+        listed.append(Table(sde.output_names[j], ["where", "drift", "noise variance"], rows))
+    if sde.structure == "full" and sde.n_outputs <= MOST_LISTED:
         pairs = list(_covariances(sde, points).items())
         for some in (pairs[k : k + PAIRS] for k in range(0, len(pairs), PAIRS)):
             rows = [list(row) for row in zip(names, *(cells for _, cells in some), strict=True)]
-            found.append(Table("noise covariance", ["where", *(pair for pair, _ in some)], rows))
-    return found
+            listed.append(Table("noise covariance", ["where", *(pair for pair, _ in some)], rows))
+    return listed
 
 
 def _drifts(sde: LearnedSDE, points: Float) -> list[list[str]]:
-    """A column for each output."""
-    if sde.drift_spread is None:
+    """The drift at the points (k, m): a column of k cells for each output."""
+    if not has_error_bars(sde):
         return [[number_text(value) for value in column] for column in sde.drift(points).T]
     f, std = sde.drift(points, return_std=True)
     return [[plus_minus(a, b) for a, b in zip(*column, strict=True)] for column in zip(f.T, std.T, strict=True)]
 
 
 def _variances(sde: LearnedSDE, points: Float) -> list[list[str]]:
-    """A column for each output."""
+    """The noise variance at the points (k, m): a column of k cells for each output."""
     sigma = sde.covariance(points)
     values = np.diagonal(sigma, axis1=1, axis2=2).T
-    if sde.covariance_spread is None:
+    if not has_error_bars(sde):
         return [[number_text(value) for value in column] for column in values]
     low, high = (edge.T for edge in sde.variance_interval(points))
     return [
@@ -102,22 +104,22 @@ def _variances(sde: LearnedSDE, points: Float) -> list[list[str]]:
 
 
 def _covariances(sde: LearnedSDE, points: Float) -> dict[str, list[str]]:
-    """A column for each pair of outputs."""
-    names, found = sde.output_names, {}
+    """The noise covariance at the points (k, m): a column of k cells for each pair of outputs."""
+    names, columns = sde.output_names, {}
     sigma = sde.covariance(points)
-    std = None if sde.covariance_spread is None else sde.covariance(points, return_std=True)[1]
+    std = sde.covariance(points, return_std=True)[1] if has_error_bars(sde) else None
     for i in range(len(names)):
         for j in range(i):
             values = sigma[:, i, j]
-            found[f"{names[j]} and {names[i]}"] = [
+            columns[f"{names[j]} and {names[i]}"] = [
                 number_text(value) if std is None else plus_minus(value, std[k, i, j]) for k, value in enumerate(values)
             ]
-    return found
+    return columns
 
 
 def plus_minus(value: float, std: float) -> str:
-    """A value with 1.96 standard deviations, two digits of them, and as many decimals of the value."""
-    error = Z * std
+    """A value ± 1.96 standard deviations: these with two digits, the value with as many decimals."""
+    error = INTERVAL_STDS * std
     decimals = 1 - math.floor(math.log10(error)) if error > 0 else 99
     if not 0 <= decimals <= 5:
         return f"{number_text(value)} ± {number_text(error)}"

@@ -14,7 +14,7 @@ from itofit.looking.report.pictures import Picture
 SIGNS: dict[Verdict, str] = {"good": "✓", "caution": "!", "bad": "✗", "not available": "–"}
 TIED = "\N{NO-BREAK SPACE}"
 LONG = 40
-"""Letters in the names of an equation, from which on they are beside it."""
+"""Letters of the names in an equation, beyond which it would not fit in a line and the names stand beside it."""
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c1c1c; --back: #fdfdfc; --soft: #5f5f5c; --line: #d8d8d4; --head: #f1f1ee;
@@ -114,17 +114,17 @@ def paragraph(text: str) -> str:
 
 
 def note(text: str) -> str:
-    """A paragraph that can be passed over."""
+    """A paragraph in small print."""
     return f'<p class="soft">{typeset(text)}</p>'
 
 
 def code(text: str) -> str:
-    """Lines as they are; those that are too long go on below, further to the right."""
+    """Code, line by line; long lines are continued below with an indent."""
     return f"<pre>{_lines(escape(text))}</pre>"
 
 
 def printed(text: str) -> str:
-    """Lines of words that something prints; those that are too long go on below what they say."""
+    """Printed text, line by line; long lines are continued below their second column."""
     return f'<pre class="printed">{_lines(breakable(text))}</pre>'
 
 
@@ -133,7 +133,7 @@ def _lines(text: str) -> str:
 
 
 def typeset(text: str) -> str:
-    """Words as HTML, with proper signs: ±, −, a narrow space before %, and no number alone on a line."""
+    """Text as HTML, with proper signs: ±, −, a narrow space before %, and no line break before a number."""
     text = re.sub(r"(?<![\w)\]])-(?=[\d.∞])|(?<=\de)-(?=\d)", "−", text.replace("+-", "±"))
     text = re.sub(r"(?<=\d) ± (?=\d)", f"{TIED}±{TIED}", text)
     text = re.sub(r" = (?=[−\d])", f" ={TIED}", re.sub(r"\b(\w{1,8}) = (?=[−\d])", rf"\1{TIED}={TIED}", text))
@@ -141,7 +141,7 @@ def typeset(text: str) -> str:
 
 
 def breakable(text: str) -> str:
-    """The same, where a line may also end within long names."""
+    """The same, with line breaks allowed within long names."""
     return re.sub(r"(?<=[^\W_]{2}[_,])(?=\w)", "<wbr>", typeset(text))
 
 
@@ -166,7 +166,7 @@ def verdict(word: Verdict) -> str:
 
 
 def verdict_box(word: Verdict, text: str) -> str:
-    """The verdict of all."""
+    """The overall verdict, and a sentence about it."""
     return f'<p class="box {word}"><b>Overall: {verdict(word)}.</b> <span>{typeset(text)}</span></p>'
 
 
@@ -177,18 +177,18 @@ def findings(diagnosis: Diagnosis) -> str:
     return f'<table class="findings"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def _finding(found: Finding) -> str:
-    numbers = "" if found.numbers == found.text else typeset(found.numbers)
-    advice = f"<p><b>→</b> {typeset(found.advice)}</p>" if found.advice else ""
+def _finding(finding: Finding) -> str:
+    numbers = "" if finding.numbers == finding.text else typeset(finding.numbers)
+    advice = f"<p><b>→</b> {typeset(finding.advice)}</p>" if finding.advice else ""
     return (
-        f"<tr><td>{escape(found.title)}</td><td>{verdict(found.verdict)}</td><td>{numbers}</td>"
-        f"<td><p>{typeset(found.text)}</p>{advice}</td></tr>"
+        f"<tr><td>{escape(finding.title)}</td><td>{verdict(finding.verdict)}</td><td>{numbers}</td>"
+        f"<td><p>{typeset(finding.text)}</p>{advice}</td></tr>"
     )
 
 
-def tables(found: Iterable[Table]) -> str:
+def tables(all_tables: Iterable[Table]) -> str:
     """Narrow tables beside each other, as many as there is room for."""
-    return '<div class="tables">' + "".join(_table(each) for each in found) + "</div>"
+    return '<div class="tables">' + "".join(_table(each) for each in all_tables) + "</div>"
 
 
 def _table(each: Table) -> str:
@@ -199,12 +199,12 @@ def _table(each: Table) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text in which a line may end before a bracket only, or within a long name."""
+    """The text of a cell, with line breaks allowed before brackets and within long names only."""
     return " ".join(f"<span>{part}</span>" for part in breakable(text).replace(" (", "\n(").split("\n"))
 
 
 def definitions(pairs: Iterable[tuple[str, str]]) -> str:
-    """Terms and what they are."""
+    """A list of terms and their explanations."""
     return "<dl>" + "".join(f"<dt>{escape(term)}</dt><dd>{typeset(text)}</dd>" for term, text in pairs) + "</dl>"
 
 

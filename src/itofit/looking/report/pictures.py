@@ -1,4 +1,4 @@
-"""The pictures of a page: one for each panel, so that they are legible on a phone and stand in columns on a desk."""
+"""The pictures of a page: one for each panel, so that a phone can show them one by one and a screen in columns."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.search import LEAST_GAIN, SearchHistory
 from itofit.looking import plot
 from itofit.looking.check import Diagnosis
-from itofit.looking.plot.canvas import few_ticks, lines, plain
-from itofit.looking.plot.grids import MOST, panels_of
+from itofit.looking.check.phrases import capitalised
+from itofit.looking.plot.canvas import few_ticks, lines, unescaped
+from itofit.looking.plot.grids import MOST_SLICES, panels_of
 from itofit.looking.plot.simulated import compare_all, draw_compared
 from itofit.looking.plot.views import rest_point, slice_title
-from itofit.model.sde import LearnedSDE
+from itofit.looking.provenance import training_curves
+from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 DPI, MAPS_DPI = 130, 100
-"""Dots per inch; fewer for many maps, whose colours need much room."""
+"""Dots per inch; fewer for pictures of several maps, whose colours make large files."""
 PANEL, PLANE, HALF = (5.2, 3.6), (5.2, 4.4), (2.6, 2.1)
-"""Width and height in inches: of curves, of planes, of one of many small panels."""
+"""Width and height in inches of a panel with curves, of one with a plane, and of one of several small ones."""
 MAPPED = 3
-"""Outputs that drifts of three inputs are mapped of, and covariances drawn of."""
+"""Outputs up to which drifts over three inputs are mapped, and covariances drawn: there are three pairs of them."""
 
 
 class Picture(NamedTuple):
@@ -42,18 +43,18 @@ class Picture(NamedTuple):
 
 
 def about_model(sde: LearnedSDE, data: Transitions) -> list[Picture]:
-    """Drift and noise."""
-    found = []
+    """Pictures of drift and noise."""
+    pictures = []
     if sde.n_inputs <= 2 and sde.n_outputs <= 2:
         size = PANEL if sde.n_inputs == 1 else PLANE
-        found = [one_panel(panel.draw, sentence(panel.about), size) for panel in panels_of(sde, data)]
+        pictures = [one_panel(panel.draw, sentence(panel.about), size) for panel in panels_of(sde, data)]
     if sde.n_inputs >= 2 or sde.n_outputs > 2:
-        found += [small_panels(sde, data, j) for j in range(min(sde.n_outputs, MOST))]
+        pictures += [small_panels(sde, data, j) for j in range(min(sde.n_outputs, MOST_SLICES))]
     if sde.n_inputs == 3 and sde.n_outputs <= MAPPED:
-        found += [drift_maps(sde, data, j) for j in range(sde.n_outputs)]
+        pictures += [drift_maps(sde, data, j) for j in range(sde.n_outputs)]
     if sde.structure == "full" and (sde.n_inputs, sde.n_outputs) != (2, 2) and sde.n_outputs <= MAPPED:
-        found += [covariance_panels(sde, data, pair) for pair in combinations(range(sde.n_outputs), 2)]
-    return found
+        pictures += [covariance_panels(sde, data, pair) for pair in combinations(range(sde.n_outputs), 2)]
+    return pictures
 
 
 def about_residuals(sde: LearnedSDE, diagnosis: Diagnosis) -> list[Picture]:
@@ -67,28 +68,29 @@ def about_residuals(sde: LearnedSDE, diagnosis: Diagnosis) -> list[Picture]:
 
 def about_distributions(sde: LearnedSDE, data: Transitions, rng: np.random.Generator) -> list[Picture]:
     """Simulated against observed states, of each variable that can be compared."""
-    found = list(compare_all(sde, data, None, rng).items())[: 2 * MOST]
+    compared = list(compare_all(sde, data, None, rng).items())[: 2 * MOST_SLICES]
     return [
-        one_panel(partial(draw_compared, each, name), f"Simulated and observed distribution of {name}", PANEL)
-        for name, each in found
+        one_panel(partial(draw_compared, states, name), f"Simulated and observed distribution of {name}", PANEL)
+        for name, states in compared
     ]
 
 
 def about_training(sde: LearnedSDE) -> list[Picture]:
-    """How training went."""
+    """A picture of both trainings."""
     text = f"How good drift and covariance were during training{kept_text(sde)}"
     return [one_panel(lambda ax: plot.history(sde, ax), text, PANEL)]
 
 
 def kept_text(sde: LearnedSDE) -> str:
     """Why the iteration that was kept need not be the best that is drawn."""
-    if not isinstance(sde.covariance_history, SearchHistory):
+    covariance = training_curves(sde).covariance
+    if not covariance.least_gain:
         return ""
     text = (
-        f". Frequencies are kept until later ones have a log-evidence that is larger by more than {LEAST_GAIN:g}: a "
-        "slightly higher one may follow the one that is marked."
+        f". Frequencies are kept until later ones have a log-evidence that is larger by more than "
+        f"{covariance.least_gain:g}: a slightly higher one may follow the one that is marked."
     )
-    if sde.covariance_history.best_iteration:
+    if covariance.best_iteration:
         text += (
             " Of the covariance, those that are marked are used only if they also predict held-out data better than "
             "those of the start: see “structure” below."
@@ -101,7 +103,7 @@ def kept_text(sde: LearnedSDE) -> str:
 
 def small_panels(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
     """Drift and variance of one output, side by side, along each input below each other."""
-    m = min(sde.n_inputs, MOST)
+    m = min(sde.n_inputs, MOST_SLICES)
     figure = new_figure((2 * HALF[0], 0.3 + HALF[1] * m))
     panels = figure.subplots(m, 2, squeeze=False)
     for i, (left, right) in enumerate(panels):
@@ -127,7 +129,7 @@ def drift_maps(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
 
 def covariance_panels(sde: LearnedSDE, data: Transitions, pair: tuple[int, int]) -> Picture:
     """One covariance along each input, below each other, in the same range."""
-    m = min(sde.n_inputs, MOST)
+    m = min(sde.n_inputs, MOST_SLICES)
     figure = new_figure((2 * HALF[0], 0.3 + HALF[1] * m))
     panels = figure.subplots(m, 1, squeeze=False)[:, 0]
     for i, ax in enumerate(panels):
@@ -141,7 +143,7 @@ def covariance_panels(sde: LearnedSDE, data: Transitions, pair: tuple[int, int])
 
 
 def _small(ax: Axes) -> None:
-    """One of several small panels: its words are small, and the caption says the rest."""
+    """Make a panel fit among several small ones: small labels, few ticks, and no title and legend."""
     few_ticks(ax, 4)
     ax.set(xlabel=lines(ax.get_xlabel(), 24), ylabel=lines(ax.get_ylabel().replace("\n", " "), 22), title="")
     legend = ax.get_legend()
@@ -152,21 +154,21 @@ def _small(ax: Axes) -> None:
 
 
 def _others(sde: LearnedSDE, data: Transitions) -> str:
-    """Where the inputs are that are not drawn along."""
+    """The end of a caption that says at which values the other inputs are held."""
     point, chosen = rest_point(sde, data, None)
     others = slice_title(sde, (), point, chosen, 1000) if sde.n_inputs > 1 else ""
-    return f", the others {plain(others)}" if others else ""
+    return f", the others {unescaped(others)}" if others else ""
 
 
 def one_panel(draw: Callable[..., Any], text: str, size: tuple[float, float]) -> Picture:
-    """A picture that a function draws, given ``ax=``."""
+    """A picture with one panel, drawn by a function that takes ``ax=``."""
     figure = new_figure(size)
     draw(ax=figure.add_subplot())
     return picture(figure, text)
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """A figure that pyplot knows nothing of."""
+    """A figure that pyplot does not keep."""
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
@@ -182,5 +184,5 @@ def picture(figure: Figure, text: str, dpi: int = DPI) -> Picture:
 
 
 def sentence(text: str) -> str:
-    """With a capital letter, and as people write it."""
-    return plain(text[:1].upper() + text[1:])
+    """A label as a sentence: with a capital letter, and without escapes."""
+    return unescaped(capitalised(text))

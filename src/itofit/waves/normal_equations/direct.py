@@ -12,9 +12,8 @@ blocks and a few Gram matrices, whatever N is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -24,8 +23,6 @@ from itofit._checks import Complex, Float
 from itofit.waves.series import feature_blocks, real_amplitudes
 
 EPSILON = float(np.finfo(float).eps)
-Blocks: TypeAlias = Callable[[], Iterable[tuple[Float, Float]]]
-"""A function that starts a pass over rows, in blocks of u (n, m) and y (n, p)."""
 
 
 class DirectNormalEquations:
@@ -42,48 +39,46 @@ class DirectNormalEquations:
     """
 
     def __init__(self, u: Float, y: Float, weight: Float | None = None) -> None:
-        self.blocks: Blocks = lambda: ((u, y),)
+        self.u, self.y = u, y
         self.root = None if weight is None else np.sqrt(weight)
         self.n_rows, self.n_inputs = u.shape
         self.total = self.n_rows if weight is None else float(weight.sum())
         self.n_outputs = y.shape[1]
 
-    @classmethod
-    def over(cls, blocks: Blocks, n_rows: int, n_inputs: int, n_outputs: int) -> DirectNormalEquations:
-        """The same for rows that come in blocks of u and y: each question passes over all of them."""
-        equations = cls(np.empty((n_rows, 0)), np.empty((n_rows, 0)))
-        equations.blocks = blocks
-        equations.n_inputs, equations.n_outputs = n_inputs, n_outputs
-        return equations
-
     def real_gram(self, omega: Float) -> tuple[Float, Float]:
         """[C D]ᵀ[C D] of shape (2K, 2K) and [C D]ᵀy of shape (2K, p)."""
         K = len(omega)
         G, b = np.zeros((2 * K, 2 * K)), np.zeros((2 * K, self.n_outputs))
-        for u, y in self.blocks():
-            sums = partial(_sums, omega, u, y, self.root)
-            for gram, right in map_chunks(sums, len(u), result_bytes=2 * 8 * (2 * K) ** 2):
-                G += gram
-                b += right
+        sums = partial(_sums, omega, self.u, self.y, self.root)
+        for gram, right in map_chunks(sums, self.n_rows, result_bytes=2 * 8 * (2 * K) ** 2):
+            G += gram
+            b += right
         return G, b
+
+    @staticmethod
+    def gram_of(G: Float, b: Float) -> tuple[Complex, Complex]:
+        """SᴴS of shape (K, K) and Sᴴy of shape (K, p), from what `real_gram` returned."""
+        K = len(G) // 2
+        return G[:K, :K] + G[K:, K:] + 1j * (G[:K, K:] - G[K:, :K]), b[:K] - 1j * b[K:]
+
+    @staticmethod
+    def solved(G: Float, b: Float, shift: float) -> Complex:
+        """β̂ of shape (K, p) with (SᴴS + shift I) β̂ = Sᴴy, from what `real_gram` returned, or its sum over blocks."""
+        gram, right = DirectNormalEquations.gram_of(G, b)
+        return solve_ridge(lambda: (gram.copy(), right), shift)
 
     def gram(self, omega: Float) -> tuple[Complex, Complex]:
         """SᴴS of shape (K, K) and Sᴴy of shape (K, p)."""
-        K = len(omega)
-        G, b = self.real_gram(omega)
-        return G[:K, :K] + G[K:, K:] + 1j * (G[:K, K:] - G[K:, :K]), b[:K] - 1j * b[K:]
+        return self.gram_of(*self.real_gram(omega))
 
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
-        gram, right = self.gram(omega)
-        return solve_ridge(lambda: (gram.copy(), right), ridge * self.total)
+        return self.solved(*self.real_gram(omega), ridge * self.total)
 
     def mse(self, omega: Float, beta: Complex) -> float:
         """Mean over points and outputs of |y − Re(S β̂)|²."""
         B = real_amplitudes(beta).T
-        total = 0.0
-        for u, y in self.blocks():
-            total += sum(map_chunks(partial(_squares, omega, B, u, y, self.root), len(u)))
+        total = sum(map_chunks(partial(_squares, omega, B, self.u, self.y, self.root), self.n_rows))
         return total / (self.total * self.n_outputs)
 
 

@@ -18,7 +18,7 @@ CLEAR = 2.0
 
 
 class Spread(NamedTuple):
-    """Mean and standard deviation over runs; the latter is NaN for a single run."""
+    """Mean and standard deviation over runs; the standard deviation is NaN for a single run."""
 
     mean: float
     deviation: float
@@ -26,7 +26,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float] | Float) -> Spread:
-        """Those of some values."""
+        """Mean and standard deviation of some values."""
         array = np.asarray(values, dtype=float)
         return cls(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else float("nan"), len(array))
 
@@ -36,7 +36,7 @@ class Spread(NamedTuple):
         return self.deviation / float(np.sqrt(self.n))
 
     def text(self, digits: int) -> str:
-        """For people."""
+        """Mean ± standard deviation with a number of digits after the point."""
         if np.isnan(self.deviation):
             return f"{self.mean:.{digits}f}"
         return f"{self.mean:.{digits}f} ± {self.deviation:.{digits}f}"
@@ -52,9 +52,9 @@ class Row:
     loss : Spread
         Validation loss.
     lowest_loss : Spread
-        The lowest at any epoch, also after stagnation.
+        The lowest validation loss at any epoch, also after stagnation.
     excess : Spread
-        The same above the truth's on the same points.
+        Validation loss above the truth's on the same points.
     seconds, seconds_to_best, compile_seconds : Spread
     published : Published or None
     """
@@ -71,7 +71,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        """The method's name for people."""
+        """The method's name in tables and figures."""
         return LABELS[self.method]
 
     @property
@@ -124,15 +124,15 @@ class Verdict:
     ----------
     experiment : str
     method : str
-        The one that the claim is made for.
+        The method that the claim is made for.
     rival : str
-        The one trained by gradients.
+        The method trained by gradients.
     n : int
-        Runs that both have.
+        Number of runs that both have.
     difference : Spread
         Final loss of the rival minus that of the method, on the same data.
     reached : int
-        Runs in which the rival came down to the method's loss at some epoch.
+        Number of runs in which the rival came down to the method's loss at some epoch.
     times_as_long : float
         Median over those runs of its time until then, relative to the method's whole time; NaN if there are none.
     holds : bool
@@ -150,7 +150,7 @@ class Verdict:
 
     @property
     def final(self) -> str:
-        """Who has the smaller loss in the end."""
+        """Which of the two has the smaller loss in the end."""
         if abs(self.difference.mean) <= CLEAR * self.difference.error or np.isnan(self.difference.error):
             return "not distinguishable"
         return f"{LABELS[self.rival if self.difference.mean < 0 else self.method]} is lower"
@@ -159,17 +159,17 @@ class Verdict:
 def verdicts(runs: Sequence[Run], method: str = "algorithm-2", rival: str = "adam") -> list[Verdict]:
     """The paper's claim, "in no experiment does Adam reach a smaller loss in a shorter time", row by row.
 
-    The method's time is its whole one, not that until its best network, which is known only in hindsight; the rival's
-    times are without its compilation.
+    The method's time is that of its whole training, because its best iteration is known only in hindsight. The rival's
+    times do not include its compilation.
     """
-    found = []
+    rows = []
     for experiment in order_of_experiments(runs):
         own = {run.run: run for run in runs if (run.experiment, run.method) == (experiment, method)}
         other = {run.run: run for run in runs if (run.experiment, run.method) == (experiment, rival)}
         pairs = [(own[number], other[number]) for number in sorted(own.keys() & other.keys())]
         if pairs:
-            found.append(_verdict(experiment, method, rival, pairs))
-    return found
+            rows.append(_verdict(experiment, method, rival, pairs))
+    return rows
 
 
 def _verdict(experiment: str, method: str, rival: str, pairs: list[tuple[Run, Run]]) -> Verdict:
@@ -198,7 +198,7 @@ def _verdict(experiment: str, method: str, rival: str, pairs: list[tuple[Run, Ru
 
 
 def results_table(rows: Sequence[Row], runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells: losses and times beside the published ones."""
+    """Headings and cells of the table of losses and times beside the published ones."""
     heads = [
         "experiment",
         "method",
@@ -235,8 +235,8 @@ def results_table(rows: Sequence[Row], runs: Sequence[Run]) -> tuple[list[str], 
     return heads, cells
 
 
-def verdict_table(found: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells: the claim, row by row."""
+def verdict_table(claims: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of the table of the claim, a row for each experiment."""
     heads = [
         "experiment",
         "runs",
@@ -256,12 +256,12 @@ def verdict_table(found: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]
             f"{v.reached} of {v.n}",
             "never" if np.isnan(v.times_as_long) else f"{v.times_as_long:.3g}",
         ]
-        for v in found
+        for v in claims
     ]
 
 
 def short_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells of what fits on a terminal of eighty columns."""
+    """Headings and cells of a table of results that fits on a terminal of eighty columns."""
     heads = ["exp.", "method", "loss", "paper", "− truth", "seconds", "paper"]
     return heads, [
         [
@@ -277,22 +277,24 @@ def short_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     ]
 
 
-def short_verdicts(found: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
-    """The same of the claim."""
-    method, rival = LABELS[found[0].method], LABELS[found[0].rival]
+def short_verdicts(claims: Sequence[Verdict]) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of a table of the claim that fits on a terminal of eighty columns."""
+    method, rival = LABELS[claims[0].method], LABELS[claims[0].rival]
     heads = ["exp.", "claim", f"{rival} − {method}", "came down to it", "in × its time"]
-    _, cells = verdict_table(found)
+    _, cells = verdict_table(claims)
     return heads, [[row[0], row[2], row[3], row[5], row[6]] for row in cells]
 
 
-def conclusion(found: Sequence[Verdict]) -> str:
+def conclusion(claims: Sequence[Verdict]) -> str:
     """The claim in one sentence."""
-    method, rival = LABELS[found[0].method], LABELS[found[0].rival]
-    failing = [v.experiment for v in found if not v.holds]
+    method, rival = LABELS[claims[0].method], LABELS[claims[0].rival]
+    failing = [v.experiment for v in claims if not v.holds]
     if not failing:
-        return f"In none of {len(found)} experiments does {rival} reach a smaller loss in a shorter time than {method}."
+        return (
+            f"In none of {len(claims)} experiments does {rival} reach a smaller loss in a shorter time than {method}."
+        )
     return (
-        f"In {len(failing)} of {len(found)} experiments ({', '.join(failing)}) {rival} reaches a smaller loss in a "
+        f"In {len(failing)} of {len(claims)} experiments ({', '.join(failing)}) {rival} reaches a smaller loss in a "
         f"shorter time than {method}."
     )
 

@@ -1,4 +1,4 @@
-"""One page of HTML that shows the results: no scripts, no network, every picture inside it."""
+"""One page of HTML with the results: no scripts, no requests, every picture inside it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ from pathlib import Path
 from itofit.experiments import story
 from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import METHODS
+from itofit.experiments.result_tables import (
+    Verdict,
+    order_of_experiments,
+    results_table,
+    rows_of,
+    verdict_table,
+    verdicts,
+)
 from itofit.experiments.results import Run
-from itofit.experiments.tables import Verdict, order_of_experiments, results_table, rows_of, verdict_table, verdicts
 from itofit.looking.report.page import definitions, note, paragraph, section
 
 PAPER = (
@@ -71,7 +78,7 @@ def write_page(runs: Sequence[Run], figures: Mapping[tuple[str, str], Path], qui
         Whether these are results of the quick version.
     """
     names = order_of_experiments(runs)
-    rows, found = rows_of(runs), verdicts(runs)
+    rows, claims = rows_of(runs), verdicts(runs)
     body = [
         "<h1>Learning stochastic differential equations: the paper, reproduced</h1>",
         paragraph(f"Every experiment of {PAPER}, run anew with itofit, beside the published numbers."),
@@ -81,11 +88,11 @@ def write_page(runs: Sequence[Run], figures: Mapping[tuple[str, str], Path], qui
         + "</nav>",
         section("What the results say"),
         "" if quick else _paragraphs([*story.speed(rows), *story.agreement(rows)]),
-        _paragraphs([*story.claims(found), *_comparisons(runs, ("default", "algorithm-2"), ("default", "adam"))]),
+        _paragraphs([*story.claims(claims), *_comparisons(runs, ("default", "algorithm-2"), ("default", "adam"))]),
         section("Results"),
         _table(*results_table(rows, runs), text=(1,)),
         note(READING),
-        _claim(found),
+        _claim(claims),
         _ablations([*_comparisons(runs, *ABLATIONS), *story.hybrid(runs)]),
         *(_experiment(name, figures) for name in names),
         section("Methods"),
@@ -103,11 +110,11 @@ def write_page(runs: Sequence[Run], figures: Mapping[tuple[str, str], Path], qui
     )
 
 
-def _claim(found: Sequence[Verdict]) -> str:
-    if not found:
+def _claim(claims: Sequence[Verdict]) -> str:
+    if not claims:
         return ""
     title = "Does Adam reach a smaller loss in a shorter time?"
-    return f"{section(title)}\n{_table(*verdict_table(found), text=(2, 4))}"
+    return f"{section(title)}\n{_table(*verdict_table(claims), text=(2, 4))}"
 
 
 def _ablations(sentences: Sequence[str]) -> str:

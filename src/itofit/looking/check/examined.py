@@ -1,4 +1,4 @@
-"""The transitions that are judged, their standardised residuals, and which of them follow each other in time."""
+"""The rows that are examined, their standardised residuals, and which of them follow each other in time."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from itofit._checks import Float, Int
+from itofit._checks import Either, Float, Int, Message
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.names import are_named
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
-from itofit.model.sde import BATCH_ROWS, LearnedSDE
+from itofit.model.learned import LearnedSDE
+from itofit.model.sde import BATCH_ROWS
 
 MOST_ROWS = 200_000
+"""Rows that are examined at most: a few seconds of work, and far more than deviations that matter need to be seen."""
 STRETCH = 100
-"""Rows in a row that are judged where not all are."""
-JOINT = 1e-6
+"""Consecutive rows that are taken together where not all are: ten times as many as the longest lag of a test."""
+SLACK = 1e-6
 """How far the end of one transition may be from the start of the next, in standard deviations of the increments."""
 
 
-class Sample(NamedTuple):
+class ExaminedRows(NamedTuple):
     """Transitions with what a model says of them."""
 
     data: Transitions  # n rows
@@ -40,26 +42,48 @@ class Sample(NamedTuple):
         return np.sqrt(np.mean(self.g**2, axis=0))
 
 
-def take_sample(sde: LearnedSDE, data: Transitions | BlockedTransitions, rng: np.random.Generator) -> Sample:
-    """All transitions, or if there are too many, stretches of consecutive ones that are spread evenly."""
+def examine(sde: LearnedSDE, data: Transitions | BlockedTransitions, rng: np.random.Generator) -> ExaminedRows:
+    """All transitions, or stretches of them if there are too many, with what a model says of them."""
     n_all = len(data)
-    stretch = np.zeros(n_all, dtype=np.intp)
-    if isinstance(data, BlockedTransitions) or n_all > MOST_ROWS:
-        data, stretch = _stretches(data, n_all, rng)
-    order = np.arange(len(data)) if data.groups is None else np.argsort(data.groups, kind="stable")
-    follows = _follows(data, order, stretch)
-    run = np.concatenate([[0], np.cumsum(~follows)])
-    z, g, r = _residuals(sde, data)
-    named = sde if are_named(sde) else data
-    why_no_time = "" if follows.any() else _why_no_time(data)
-    return Sample(data, n_all, z, g, r, order, run, why_no_time, named.input_names, named.output_names)
+    rows, stretch = _rows_and_stretches(data, rng)
+    order, follows = _time_order(rows, stretch)
+    z, g, r = _residuals(sde, rows)
+    named = sde if are_named(sde) else rows
+    return ExaminedRows(
+        data=rows,
+        n_all=n_all,
+        z=z,
+        g=g,
+        r=r,
+        order=order,
+        run=_runs(follows),
+        why_no_time="" if follows.any() else _why_no_time(rows),
+        inputs=named.input_names,
+        outputs=named.output_names,
+    )
+
+
+def rows_in_memory(data: Transitions | BlockedTransitions, rng: np.random.Generator) -> Transitions:
+    """The rows that are examined: all, or if there are too many, stretches that are spread evenly over the data."""
+    return _rows_and_stretches(data, rng)[0]
+
+
+def rows_in_time(data: Transitions | BlockedTransitions, rng: np.random.Generator) -> tuple[Transitions, Int]:
+    """The same rows in the order of time, and the number of the unbroken piece that each belongs to, shape (n,)."""
+    rows, stretch = _rows_and_stretches(data, rng)
+    order, follows = _time_order(rows, stretch)
+    return rows[order], _runs(follows)
+
+
+def _rows_and_stretches(data: Transitions | BlockedTransitions, rng: np.random.Generator) -> tuple[Transitions, Int]:
+    """At most MOST_ROWS rows in memory, and the number of the stretch that each is from, shape (n,)."""
+    if isinstance(data, Transitions) and len(data) <= MOST_ROWS:
+        return data, np.zeros(len(data), dtype=np.intp)
+    return _stretches(data, len(data), rng)
 
 
 def _stretches(data: Transitions | BlockedTransitions, n_all: int, rng: np.random.Generator) -> tuple[Transitions, Int]:
-    """At most MOST_ROWS rows and the number of the stretch that each is from.
-
-    The rows are cut into equal pieces, and a stretch is taken from a random place of each.
-    """
+    """Stretches of consecutive rows, each from a random place of one of as many equal parts of the data."""
     n_stretches, length = (MOST_ROWS // STRETCH, STRETCH) if n_all > MOST_ROWS else (1, n_all)
     edges = n_all * np.arange(n_stretches + 1) // n_stretches
     starts = edges[:-1] + rng.integers(np.diff(edges) - length, endpoint=True)
@@ -77,19 +101,25 @@ def _stretches(data: Transitions | BlockedTransitions, n_all: int, rng: np.rando
     return Transitions.concatenate(parts), np.concatenate(numbers)
 
 
-def _follows(data: Transitions, order: Int, stretch: Int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether each row, in the given order, goes on where the one before it ended: shape (n − 1,)."""
+def _time_order(data: Transitions, stretch: Int) -> tuple[Int, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Rows sorted by groups, in time order within each, (n,); and whether each follows the one before it, (n − 1,)."""
+    order = np.arange(len(data)) if data.groups is None else np.argsort(data.groups, kind="stable")
     before, after = order[:-1], order[1:]
     follows = stretch[before] == stretch[after]
     if data.groups is not None:
         follows &= data.groups[before] == data.groups[after]
     if data.kind == "general":  # where a transition ends is not known: rows of a group count as they stand
-        return follows if data.groups is not None else np.zeros_like(follows)
+        return order, follows if data.groups is not None else np.zeros_like(follows)
     d = data.n_outputs
     moving = data.inputs[:, -d:]  # all inputs, or the velocities
     end = moving + data.increments
-    slack = JOINT * data.increments.std(axis=0) + 8 * np.finfo(float).eps * np.abs(moving).max(axis=0)
-    return follows & (np.abs(end[before] - moving[after]) <= slack).all(axis=1)
+    slack = SLACK * data.increments.std(axis=0) + 8 * np.finfo(float).eps * np.abs(moving).max(axis=0)
+    return order, follows & (np.abs(end[before] - moving[after]) <= slack).all(axis=1)
+
+
+def _runs(follows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Int:
+    """The number of the unbroken piece that each row belongs to, shape (n,)."""
+    return np.concatenate([[0], np.cumsum(~follows)])
 
 
 def _why_no_time(data: Transitions) -> str:
@@ -98,9 +128,9 @@ def _why_no_time(data: Transitions) -> str:
             "The data do not say which transitions follow each other: they have no groups, and for inputs of kind "
             "'general' it cannot be seen otherwise."
         )
-    return (
-        "No transition starts where the one before it ended, so none are known to follow each other in time. Check "
-        "with trajectories (Transitions.from_trajectories) to see this."
+    return Message(
+        "No transition starts where the one before it ended, so none are known to follow each other in time.{advice}",
+        advice=Either(" Check with trajectories (Transitions.from_trajectories) to see this.", ""),
     )
 
 

@@ -1,0 +1,100 @@
+"""Amplitudes of drift and covariance from all transitions, where frequencies were searched on some of them.
+
+Three passes: normal equations of the drift, one scoring step of the covariance, and the losses of three lengths of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from itofit._checks import Float
+from itofit._progress import Progress
+from itofit.data.passes import Data, add_up
+from itofit.data.transitions import Transitions
+from itofit.learning.automatic.covariance import ScoringSums, losses_of_trials, rescored
+from itofit.learning.automatic.drift import Drift, normal_equations, resolved_drift
+from itofit.learning.automatic.evidence import Basis, with_intercept
+from itofit.learning.automatic.limits import Losses
+from itofit.learning.automatic.sigma import Sigma, features_at
+from itofit.matrices.symmetric import outer_entries
+from itofit.waves.scaling import Scaling
+
+T = TypeVar("T")
+
+ROWS_AT_ONCE = 16_384
+"""Transitions of which features and matrices are made at once."""
+KEPT_NUMBERS = 4_000_000
+"""Numbers of features that are kept from one pass to the next: 32 MB."""
+
+
+class Functions(NamedTuple):
+    """A drift and a covariance."""
+
+    drift: Drift
+    sigma: Sigma
+
+
+class AllRows:
+    """Passes over all transitions, with the features of a drift and a covariance.
+
+    Parameters
+    ----------
+    data : Data
+    n_rows : int
+    scaling : Scaling
+    basis : Basis
+        Features of the drift.
+    sigma : Sigma
+        The covariance that the drift is weighted by and that is improved on.
+    bar : Progress
+    """
+
+    def __init__(self, data: Data, n_rows: int, scaling: Scaling, basis: Basis, sigma: Sigma, bar: Progress) -> None:
+        self.data, self.n_rows, self.scaling, self.bar = data, n_rows, scaling, bar
+        self.basis, self.sigma = basis, sigma
+        n_columns = len(basis.penalty) + (0 if sigma.basis is None else len(sigma.basis.penalty))
+        self.n_kept = KEPT_NUMBERS // (ROWS_AT_ONCE * n_columns)
+        self.kept: dict[int, tuple[Float, Float]] = {}  # features of the first parts, from one pass to the next
+
+    def features(self, part: Transitions, number: int) -> tuple[Float, Float]:
+        """Those of the drift and of the covariance."""
+        if number in self.kept:
+            return self.kept[number]
+        u = self.scaling.points(part.inputs)
+        features = self.basis.at(u), features_at(self.sigma.basis, u)
+        if number < self.n_kept:
+            self.kept[number] = features
+        return features
+
+    def improved(self, drift: Drift) -> Functions:
+        """Drift and covariance with amplitudes from all transitions."""
+
+        def equations(part: Transitions, number: int) -> tuple[Float, Float]:
+            X, own = self.features(part, number)
+            return normal_equations(with_intercept(X), part.h, part.increments, self.sigma.precision(own))
+
+        drift = resolved_drift(*self._pass(equations, "drift"), self.basis, drift)
+        fit, inverse = self.sigma.fit, np.linalg.inv(self.sigma.L)
+
+        def products(part: Transitions, number: int) -> tuple[Float, Float]:
+            X, own = self.features(part, number)
+            residual = part.increments - part.h[:, None] * (drift.intercept + X @ drift.c)
+            return own, outer_entries(residual @ inverse.T / np.sqrt(part.h)[:, None], fit.shape.structure)
+
+        def losses(trials: list[Float]) -> list[Losses]:
+            def of_part(part: Transitions, number: int) -> tuple[Losses, ...]:
+                return losses_of_trials(fit, trials, *products(part, number))
+
+            return list(self._pass(of_part, "covariance"))
+
+        sums = self._pass(lambda part, number: ScoringSums.of(fit, *products(part, number)), "covariance")
+        return Functions(drift, self.sigma._replace(fit=rescored(fit, self.sigma.basis, sums, losses)))
+
+    def _pass(self, function: Callable[[Transitions, int], T], label: str) -> T:
+        def shown(n_done: int) -> None:
+            self.bar.show(label, f"{n_done:,} of all {self.n_rows:,} transitions", n_done / self.n_rows)
+
+        return add_up(self.data, function, most_rows=ROWS_AT_ONCE, shown=shown)

@@ -1,0 +1,66 @@
+"""Limits of the eigenvalues of C: the largest lower ones that predict as well as any."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from itofit._checks import Float
+from itofit.learning.automatic.products import NoiseModel, Parts
+
+FLOORS = np.concatenate([10.0 ** np.arange(-12.0, -4.0), 10.0 ** np.arange(-4.0, -0.4, 0.5)])
+"""Lower limits of C that are compared."""
+LEAST_OF_LINEAR = 5e-5
+"""Where C is linear in H only larger ones are: it passes through zero, and its smallest values are chance."""
+HARDLY_WORSE = 1.0
+"""Log-likelihood that a larger lower limit may cost."""
+
+
+class Losses(NamedTuple):
+    """The nll of cells with each of several lower limits of C, summed: over all eigenvalues, or entry by entry."""
+
+    floors: Float  # (F,)
+    sums: Float  # (F, k)
+    products: Float  # (F, F, k): of the nll with one limit and with another
+
+    @classmethod
+    def of(cls, model: NoiseModel, parts: Parts, count: Float, most: Float) -> Losses:
+        """Those of H and S, with upper limits (d,)."""
+        spectrum, C, turned = parts
+        floors = FLOORS[FLOORS > LEAST_OF_LINEAR] if model.link.linear else FLOORS
+        nll = np.stack([cell_nll(C, spectrum.diagonal(turned), count, floor, most) for floor in floors])  # (F, n, d)
+        if not model.shape.separate:
+            nll = nll.sum(axis=2, keepdims=True)
+        columns = np.ascontiguousarray(np.moveaxis(nll, 2, 0))
+        return cls(floors, nll.sum(axis=1), np.moveaxis(columns @ columns.swapaxes(1, 2), 0, 2))
+
+    def plus(self, other: Losses) -> Losses:
+        """Those of both sets of cells."""
+        return Losses(self.floors, self.sums + other.sums, self.products + other.products)
+
+    @property
+    def least(self) -> float:
+        """With the best limits."""
+        return float(self.sums.min(axis=0).sum())
+
+    def limits(self, least: Float, most: Float) -> tuple[Float, float]:
+        """Limits (2, d) with the largest lower ones than which none is significantly better, and the loss with them.
+
+        Larger than `least` they are only if that is better.
+        """
+        k = np.arange(self.sums.shape[1])
+        best = np.argmin(self.sums, axis=0)
+        own = np.einsum("ffk->fk", self.products)
+        error = np.sqrt(np.maximum(own - 2 * self.products[:, best, k] + own[best, k], 0.0))
+        good = self.sums <= self.sums.min(axis=0) + HARDLY_WORSE + 2 * error
+        good &= self.floors[:, None] <= np.maximum(self.floors[best], least)
+        chosen = len(self.floors) - 1 - np.argmax(good[::-1], axis=0)
+        lower = np.broadcast_to(self.floors[chosen], most.shape)
+        return np.stack([lower, np.maximum(most, lower)]), float(self.sums[chosen, k].sum())
+
+
+def cell_nll(C: Float, own: Float, count: Float, lower: Float | float, upper: Float) -> Float:
+    """½ (n log C + S/C) for eigenvalues C (n, d) within limits, and the diagonal of S in their axes."""
+    kept = np.clip(C, lower, np.maximum(upper, lower))
+    return np.asarray(0.5 * (count[:, None] * np.log(kept) + own / kept))

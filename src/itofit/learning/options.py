@@ -1,0 +1,108 @@
+"""FitOptions: what may be asked of `fit`, checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from itofit._checks import RNG, InputError, count, flag, fraction, one_of
+from itofit.matrices.links import LINKS, Link, LinkName
+from itofit.matrices.symmetric import LEAST_FLOOR, Structure
+from itofit.waves.parameters import ARFF
+
+Check = Callable[[str, object], object]
+
+
+def _word(*words: str) -> Check:
+    return lambda name, value: one_of(name, value, words)
+
+
+def _or_none(check: Check) -> Check:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def _parameters(name: str, value: object) -> None:
+    if not isinstance(value, ARFF):
+        raise InputError(f"{name} must be an itofit.ARFF or None, got {type(value).__name__}")
+
+
+def _floor(name: str, value: object) -> None:
+    if fraction(name, value) < LEAST_FLOOR:
+        raise InputError(f"{name} must be at least {LEAST_FLOOR:g}, or rounding would undo it, got {value!r}")
+
+
+def _members(name: str, value: object) -> None:
+    count(name, value, least=2)
+
+
+ALLOWED: dict[str, Check] = {
+    "structure": _word("auto", *get_args(Structure)),
+    "link": _word("auto", *get_args(LinkName)),
+    "floor": _or_none(_floor),
+    "refine": flag,
+    "correct_step": flag,
+    "weight_drift": _or_none(flag),
+    "cross_fit": _or_none(flag),
+    "drift": _or_none(_parameters),
+    "covariance": _or_none(_parameters),
+    "ensemble": _or_none(_members),
+}
+"""What each option may be."""
+
+NEED_REFINE: dict[str, tuple[tuple[object, ...], str]] = {
+    "link": (
+        ("auto", "identity"),
+        "refine=False learns the entries of Σ themselves: link must be 'identity', got {value!r}",
+    ),
+    "correct_step": (
+        (False,),
+        "correct_step=True needs refine=True: Algorithm 2 learns the mean and covariance of one step",
+    ),
+    "cross_fit": (
+        (None, False),
+        "cross_fit=True needs refine=True: Algorithm 2 takes the residuals of its own training data",
+    ),
+    "ensemble": ((None,), "ensemble needs refine=True: what Algorithm 2 learns carries no error bars"),
+}
+"""What options may be with ``refine=False``, and what is said of anything else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """The options of `itofit.fit`, where they are explained; each is checked when they are made."""
+
+    structure: Structure | Literal["auto"] = "auto"
+    link: LinkName | Literal["auto"] = "auto"
+    drift: ARFF | None = None
+    covariance: ARFF | None = None
+    floor: float | None = None
+    refine: bool = True
+    weight_drift: bool | None = None
+    cross_fit: bool | None = None
+    ensemble: int | None = None
+    correct_step: bool = False
+    rng: RNG = None
+
+    def __post_init__(self) -> None:
+        for name, check in ALLOWED.items():
+            check(name, getattr(self, name))
+        if not self.refine:
+            for name, (allowed, message) in NEED_REFINE.items():
+                if getattr(self, name) not in allowed:
+                    raise InputError(message.format(value=getattr(self, name)))
+
+    @property
+    def drift_parameters(self) -> ARFF:
+        """Algorithm 1's parameters for the drift."""
+        return self.drift or ARFF()
+
+    @property
+    def covariance_parameters(self) -> ARFF:
+        """Algorithm 1's parameters for the covariance."""
+        return self.covariance or ARFF()
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The links to choose from, the simplest first."""
+        return tuple(LINKS.values()) if self.link == "auto" else (LINKS[self.link],)

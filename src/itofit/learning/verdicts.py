@@ -1,0 +1,136 @@
+"""What must be said of data and of a fit: errors before any work, warnings after it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+
+from itofit._checks import DataWarning, Either, InputError, Message, Variable
+from itofit.data.names import are_named
+from itofit.data.passes import Data
+from itofit.data.survey import Survey
+from itofit.model.learned import LearnedSDE
+
+LEAST_TRANSITIONS = 20
+"""Fewer tell nothing, whatever they are."""
+CONSTANT_RATE = 1e-9
+"""A rate that varies by less than this share of itself varies by rounding alone: a clock among the variables, say."""
+LARGEST_STEP_PENALTY = 3.0
+"""mean(h) · mean(1/h), the variance of the drift relative to steps of one length, above which `fit` warns."""
+NO_NOISE = 1e-9
+"""Share of the variance of rates below which residuals are errors of the fit."""
+LARGEST_FLOORED_SHARE = 0.1
+"""Share of the data that needs the floor above which `fit` warns."""
+LARGEST_INPUT, LEAST_SQUARE, LARGEST_SQUARE = 1e300, 1e-200, 1e200
+"""Sizes whose squares and products double precision holds."""
+
+LEFT_OUT = Either(python="remove the column", command="leave it out of --state")
+
+
+def check_learnable(survey: Survey, data: Data) -> None:
+    """Raise before any work if there is nothing to learn from."""
+    n_inputs = len(survey.low)
+    least = max(LEAST_TRANSITIONS, n_inputs + 1)
+    if survey.n_rows < least:
+        hint = f" of {n_inputs} inputs; are the arrays transposed?" if survey.n_rows <= n_inputs else ""
+        raise InputError(f"at least {least} transitions are needed to learn from, got {survey.n_rows}{hint}")
+    for place, (low, high) in enumerate(zip(survey.low, survey.high, strict=True)):
+        column = _variable(data, "inputs", place)
+        if low == high:
+            raise InputError(
+                Message(
+                    "{column} is constant ({low:g}): nothing can be learned of how drift and covariance "
+                    "depend on it; {left_out}",
+                    column=column,
+                    low=low,
+                    left_out=LEFT_OUT,
+                )
+            )
+        if not max(-low, high) < LARGEST_INPUT:
+            raise InputError(Message("{column} is too large for double precision; change its unit", column=column))
+    if not survey.moves:
+        raise InputError("all increments are zero: nothing moves; were x0 and x1 mixed up?")
+    for place, (low, high) in enumerate(zip(survey.rate_low, survey.rate_high, strict=True)):
+        column = _variable(data, "increments", place)
+        if high - low <= CONSTANT_RATE * max(-low, high):
+            raise InputError(
+                Message(
+                    "{column} moves at a constant rate ({low:g}): it carries no noise to learn; {left_out}",
+                    column=column,
+                    low=low,
+                    left_out=Either(
+                        python="remove it from the increments (it may stay in the inputs)",
+                        command="leave it out of --state",
+                    ),
+                )
+            )
+        if not LEAST_SQUARE < survey.largest_square[place] < LARGEST_SQUARE:
+            raise InputError(
+                Message(
+                    "{column} is of a size whose square double precision does not hold; change its unit",
+                    column=column,
+                )
+            )
+
+
+def _variable(data: Data, role: Literal["inputs", "increments"], place: int) -> Variable:
+    """A column, with its name if somebody gave it one."""
+    names = data.input_names if role == "inputs" else data.output_names
+    return Variable(role, place, names[place] if are_named(data) else None)
+
+
+def warn_of_uneven_steps(survey: Survey) -> None:
+    """Warn, in the name of the caller's caller, if short steps drown the drift of an unweighted fit."""
+    penalty = survey.h_mean * survey.inverse_h_mean
+    if penalty > LARGEST_STEP_PENALTY:
+        warnings.warn(
+            f"the time steps are very uneven ({survey.h_min:.3g} to {survey.h_max:.3g}): the shortest make the drift "
+            f"about {np.sqrt(penalty):.1f} times less accurate than it could be; leave them out, as in "
+            "data[data.h > ...]",
+            DataWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_failures(sde: LearnedSDE, survey: Survey) -> None:
+    """Warn, in the name of the caller's caller, of what a look at the summary would tell."""
+    for text in _failures(sde, survey):
+        warnings.warn(text, DataWarning, stacklevel=3)
+
+
+def _failures(sde: LearnedSDE, survey: Survey) -> Iterator[str]:
+    noise = np.diagonal(sde.floor_factor @ sde.floor_factor.T) / survey.h_mean
+    for place, share in enumerate(noise / survey.rate_std**2):
+        if share < NO_NOISE:
+            yield Message(
+                "{column} follows the drift up to {share:.1g} of its variance: the data carry no "
+                "noise that could be told from errors of the fit, and the covariance of that column means nothing",
+                column=Variable("increments", place, sde.output_names[place] if are_named(sde) else None),
+                share=share,
+            )
+    if sde.step_correction is not None and sde.step_correction.withheld:
+        yield (
+            "The steps are too long to be corrected for: no drift and covariance were found whose steps have the mean "
+            "and covariance that were learned, so these are returned; observe at shorter steps"
+        )
+    if sde.step_correction is not None and sde.step_correction.lengths_chosen:
+        yield (
+            "Increments do not grow with the length of the step at one place, as if the paths had chosen when to be "
+            "seen (after every tenth event, say): the covariance was left as it is for one step"
+        )
+    training = sde.drift_function.training
+    if training.by_evidence:
+        return
+    if training.best_iteration == 0:
+        yield (
+            "the drift that was learned is a constant: on the held-out rows no dependence on the inputs was better. "
+            "If you expect one, try another seed, more data, or drift=itofit.ARFF(validation_fraction=0.3)"
+        )
+    if sde.floored_share > LARGEST_FLOORED_SHARE:
+        yield (
+            f"the learned covariance needed its floor at {sde.floored_share:.0%} of the data and means little there; "
+            "is the noise far weaker in places, or absent?"
+        )

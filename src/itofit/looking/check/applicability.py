@@ -1,0 +1,191 @@
+"""Whether a model applies to the data: unit of time, length of the step, range, and limits of its covariance."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from itofit._checks import Either, Float, Int, Message, Option
+from itofit.data.transitions import Transitions
+from itofit.looking.check import thresholds
+from itofit.looking.check.deviations import TINY
+from itofit.looking.check.examined import ExaminedRows
+from itofit.looking.check.findings import Finding, graded, not_available, worst_of
+from itofit.looking.check.phrases import fixed, multiple, percent
+from itofit.model.learned import LearnedSDE
+
+COSTLY_ROWS = 20_000
+"""Rows at most for what costs more than residuals: derivatives, eigenvalues, neighbours."""
+RANGE_POINTS = 4096
+"""Random points of the range, and at most as many of the data, whose neighbours are counted: shares to within 1 %."""
+NEAR = 0.1
+"""Points are near if they differ by less than this part of the range, in root mean square over the inputs."""
+LEAST_NEAR = 5
+"""A row with fewer others near it counts as alone."""
+
+
+def units(sde: LearnedSDE, rows: ExaminedRows) -> Finding | None:
+    """Whether steps are so much longer or shorter than those learned from that units of time seem to differ."""
+    h, learned = float(rows.data.h.mean()), sde.data.h_mean
+    ratio = h / learned
+    if 1 / thresholds.OTHER_UNIT < ratio < thresholds.OTHER_UNIT:
+        return None
+    times = f"{multiple(ratio)} times" if ratio > 1 else f"1/{multiple(1 / ratio)} of"
+    return Finding(
+        name="units",
+        title="unit of time",
+        values={"h_mean": h, "h_mean_learned": learned, "h_ratio": ratio},
+        numbers=f"h is {times} that learned from",
+        verdict="bad",
+        text=f"The steps of these data are {times} those the model was learned from ({h:.3g} and {learned:.3g} in the "
+        "mean): are the units of time the same?",
+        advice="If they are not, give times in the unit of the training data: all that follows is then meaningless. If "
+        "they are, learn from steps of this length.",
+    )
+
+
+def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Finding:
+    """Whether steps are short against the time in which drift and noise change.
+
+    For a linear drift f = −θ x the mean of a step h is (e^{−θh} − 1) x = h f (1 − θh/2 + …): learned from it, the drift
+    is too small by h‖∇f‖/2. Norms are in units of each variable's spread. For an underdamped system the rates are
+    ‖∂f/∂v‖ and ‖∂f/∂x‖^½.
+    """
+    name, title = "discretisation", "length of the step"
+    if sde.drift_in_noise_units:
+        reason = "The drift is a product of two learned functions, whose derivatives are not available."
+        return not_available(name, title, reason)
+    if sde.kind == "general":
+        reason = "For inputs of kind 'general' it is not known how they move, and so how far in a step."
+        return not_available(name, title, reason)
+    data = rows.data[_few_rows(len(rows.z), rng)]
+    ratio = data.h * _rates(sde, data.inputs)
+    high, top = float(np.quantile(ratio, 0.95)), float(ratio.max())
+    change = _covariance_change(sde, data)
+    corrected = sde.step_correction is not None
+    bias = thresholds.BIAS_LEFT * high**2 if corrected else high / 2
+    verdict = worst_of([graded(bias, *thresholds.DRIFT_BIAS), graded(change, *thresholds.COVARIANCE_CHANGE)])
+    consequence = "corrected for that, it may still be" if corrected else "so that the learned drift is"
+    text = (
+        f"In one step the drift changes by up to {percent(high, of='itself')} (95 % of the data; at most "
+        f"{percent(top)}), {consequence} wrong by about {percent(bias)}; the noise covariance typically changes by "
+        f"{percent(change, 0)}."
+    )
+    return Finding(
+        name=name,
+        title=title,
+        values={"h_gradient_95": high, "h_gradient_max": top, "drift_bias": bias, "covariance_change": change},
+        numbers=f"h |grad f| {fixed(high)}, bias of drift {percent(bias)}",
+        verdict=verdict,
+        text=text,
+        advice="" if verdict == "good" else _SHORTER_STEPS if corrected else _CORRECTED_STEPS,
+    )
+
+
+_SHORTER_STEPS = "Observe at shorter steps, and until then take what depends on fast changes with care."
+_CORRECTED_STEPS = Message(
+    "Learn it with {correct_step}, or take drift and noise as those of steps of this length: simulate with {dt}.",
+    correct_step=Option("correct_step", True),
+    dt=Either("dt = h", "--dt of that length"),
+)
+
+
+def _few_rows(n: int, rng: np.random.Generator) -> Int:
+    """At most COSTLY_ROWS of n rows, in order."""
+    return np.arange(n) if n <= COSTLY_ROWS else np.sort(rng.choice(n, COSTLY_ROWS, replace=False))
+
+
+def _rates(sde: LearnedSDE, x: Float) -> Float:
+    """How fast the drift makes the state change, at each point: shape (n,)."""
+    d = sde.n_outputs
+    spread = np.maximum(x.std(axis=0), TINY)
+    J = sde.drift_jacobian(x)
+    by_velocity = np.linalg.norm(J[:, :, -d:] * spread[-d:] / spread[-d:, None], 2, axis=(1, 2))
+    if sde.kind == "diffusion":  # the state is what moves
+        return by_velocity
+    by_position = np.linalg.norm(J[:, :, :d] * spread[:d] / spread[:d, None], 2, axis=(1, 2))
+    return np.maximum(by_velocity, np.sqrt(by_position))
+
+
+def _covariance_change(sde: LearnedSDE, data: Transitions) -> float:
+    """Median over the data of ‖σ⁻¹ Σ' σ⁻ᵀ − I‖, Σ' where the step ended."""
+    d = sde.n_outputs
+    end = data.inputs.copy()
+    end[:, -d:] += data.increments
+    if sde.kind == "underdamped":
+        end[:, :d] += data.h[:, None] * end[:, d:]
+    inverse = np.linalg.inv(sde.diffusion(data.inputs))
+    ratio = inverse @ sde.covariance(np.clip(end, sde.box[0], sde.box[1])) @ inverse.swapaxes(1, 2)
+    return float(np.median(np.linalg.norm(ratio - np.eye(d), 2, axis=(1, 2))))
+
+
+def extrapolation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Finding:
+    """How much of the data lies outside the range of the training data, or alone; how much of that range has data."""
+    low, high = sde.box
+    x = rows.data.inputs
+    outside = float(np.mean(((x < low) | (x > high)).any(axis=1)))
+    u = (x[_few_rows(len(x), rng)] - low) / (high - low)
+    m = u.shape[1]
+    near = NEAR * np.sqrt(m)
+    tree = cKDTree(u)
+    some = rng.permutation(len(u))[:RANGE_POINTS]
+    nearest_others = tree.query(u[some], k=[LEAST_NEAR + 1], distance_upper_bound=near)[
+        0
+    ]  # the first is the row itself
+    alone = float(np.mean(~np.isfinite(nearest_others)))
+    nearest = tree.query(rng.random((RANGE_POINTS, m)), distance_upper_bound=near)[0]
+    covered = float(np.mean(np.isfinite(nearest)))
+    grades = graded(outside, *thresholds.OUTSIDE), graded(alone, *thresholds.ALONE)
+    verdict = worst_of([*grades, graded(1 - covered, *thresholds.UNCOVERED)])
+    text = (
+        f"{outside:.1%} of the data are outside the range that the model was learned in, {alone:.1%} have fewer than "
+        f"{LEAST_NEAR} others near them, and {covered:.0%} of that range has data near (within a tenth of it)."
+    )
+    return Finding(
+        name="extrapolation",
+        title="extrapolation",
+        values={"outside": outside, "alone": alone, "covered": covered},
+        numbers=f"{outside:.1%} outside, {covered:.0%} of the range covered",
+        verdict=verdict,
+        text=text,
+        advice="" if verdict == "good" else _NEAR_THE_DATA,
+    )
+
+
+_NEAR_THE_DATA = (
+    "Drift and noise are known near the data alone: plot and trust them there, watch where simulated paths go, and "
+    "learn from data that cover what you want to know."
+)
+
+
+def positive_definiteness(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Finding:
+    """How often the covariance had to be kept within its limits."""
+    low, high = sde.box
+    box = low + (high - low) * rng.random((RANGE_POINTS, sde.n_inputs))
+    x = rows.data.inputs
+    limited, limited_box = float(sde.floored(x).mean()), float(sde.floored(box).mean())
+    raw = sde.covariance(x[_few_rows(len(x), rng)], raw=True)
+    scale = np.sqrt(np.abs(np.diagonal(raw, axis1=1, axis2=2))) + TINY
+    raw = raw / (scale[:, :, None] * scale[:, None, :])
+    negative = float(np.mean(np.linalg.eigvalsh(raw)[:, 0] <= 0))
+    verdict = worst_of([graded(limited, *thresholds.LIMITED), graded(limited_box, *thresholds.LIMITED_IN_RANGE)])
+    text = (
+        f"The learned covariance had to be kept within its limits at {limited:.1%} of the data and {limited_box:.1%} "
+        f"of their range; at {negative:.1%} of the data it was not positive definite before."
+    )
+    return Finding(
+        name="positive_definiteness",
+        title="positive definiteness",
+        values={"limited": limited, "limited_box": limited_box, "negative": negative},
+        numbers=f"limited at {limited:.1%} of data, {limited_box:.1%} of range",
+        verdict=verdict,
+        text=text,
+        advice="" if verdict == "good" else _OTHER_LINK,
+    )
+
+
+_OTHER_LINK = Message(
+    "Where limits were needed the noise is a guess{where}: learn with {link} or from more data there.",
+    where=Either(" (sde.floored says where)", ""),
+    link=Option("link", "square", of="fit"),
+)

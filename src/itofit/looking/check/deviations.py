@@ -1,0 +1,107 @@
+"""How far properties of the residuals are from what they should be, and how tests of them become verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from itofit.looking.check.findings import Verdict
+from itofit.looking.check.phrases import capitalised, p_text
+from itofit.looking.check.thresholds import BAD, LEAST_MISSED, MISSED_DRIFT, MISSED_NOISE
+
+TINY = 1e-300
+"""Keeps denominators from being zero; smaller than any that is not."""
+
+
+class Deviation(NamedTuple):
+    """How far one property is from what it should be, and the probability that this is chance.
+
+    With many rows every tiny deviation is significant: one counts if it is significant *and* large.
+    """
+
+    name: str  # the property; deviations of one name share an advice
+    p: float  # of its own test
+    size: float  # in units of the size that matters
+    text: str  # in words, without a capital letter and a full stop
+    short: str = ""  # the quantity in a table
+
+
+def family_p(deviations: Sequence[Deviation]) -> float:
+    """The smallest p-value, corrected for the number of tests (Bonferroni)."""
+    return min(1.0, len(deviations) * min(deviation.p for deviation in deviations))
+
+
+def significant_and_large(deviations: Sequence[Deviation], level: float) -> list[Deviation]:
+    """The deviations that count, the largest first; `level` is that of all tests together."""
+    counting = [each for each in deviations if each.p * len(deviations) < level and each.size >= 1.0]
+    return sorted(counting, key=lambda deviation: -deviation.size)
+
+
+def clearest(deviations: Sequence[Deviation], level: float) -> Deviation:
+    """The one to show: the largest that counts, or else the least likely by chance."""
+    counting = significant_and_large(deviations, level)
+    return counting[0] if counting else min(deviations, key=lambda deviation: deviation.p)
+
+
+def with_p(deviation: Deviation, deviations: Sequence[Deviation], level: float) -> str:
+    """The quantity of a deviation and its own p-value, corrected for the number of tests, for a table."""
+    p = min(1.0, len(deviations) * deviation.p)
+    return f"{deviation.short}, {p_text(p)}{', small' if p < level and deviation.size < 1 else ''}"
+
+
+def why_good(deviations: Sequence[Deviation], level: float) -> str:
+    """Why the clearest of deviations that do not count does not."""
+    deviation = clearest(deviations, level)
+    p = min(1.0, len(deviations) * deviation.p)
+    if p < level:
+        return f"The clearest deviation is too small to matter: {deviation.text}."
+    return f"The clearest deviation may well be chance ({p_text(p)} among {len(deviations)}): {deviation.text}."
+
+
+def verdict_of(deviations: Sequence[Deviation], level: float) -> Verdict:
+    """The verdict on the largest deviation that counts."""
+    counting = significant_and_large(deviations, level)
+    return "good" if not counting else "bad" if counting[0].size >= BAD else "caution"
+
+
+def sentences(deviations: Sequence[Deviation]) -> str:
+    """The largest deviation of each name, as one sentence; deviations come with the largest first."""
+    largest = {deviation.name: deviation.text for deviation in reversed(deviations)}
+    text = "; ".join(reversed(largest.values()))
+    more = f"; and {len(deviations) - len(largest)} more like these" if len(deviations) > len(largest) else ""
+    return capitalised(text) + more + "."
+
+
+def advice_on(deviations: Sequence[Deviation], advice: Mapping[str, str]) -> str:
+    """What to do about deviations, given the advice on each name: each once, in their order."""
+    return " ".join(dict.fromkeys(advice[deviation.name] for deviation in deviations))
+
+
+def missed_size(missed: float, drift: float) -> float:
+    """Size of a part of the motion that the drift misses, in units of the size that matters.
+
+    It matters if it is `MISSED_NOISE` of the standard deviation of a step. Over short steps the drift itself is smaller
+    than that, so it also matters if it is `MISSED_DRIFT` of the drift, unless it is below `LEAST_MISSED` of the noise.
+
+    Parameters
+    ----------
+    missed : float
+        Root mean square of the missed part, in standard deviations of a step.
+    drift : float
+        Root mean square of the learned drift, in the same unit.
+    """
+    relative = missed / max(MISSED_DRIFT * drift, TINY)
+    return max(missed / MISSED_NOISE, min(relative, 1e6) if missed >= LEAST_MISSED else 0.0)
+
+
+def root_above_noise(square: float, expected: float) -> float:
+    """Root of a mean square, less what chance adds to it."""
+    return float(np.sqrt(max(square - expected, 0.0)))
+
+
+def two_sided(z: float) -> float:
+    """The probability that a standard normal variable is farther from zero."""
+    return float(2 * ndtr(-abs(z)))

@@ -1,0 +1,114 @@
+"""Whether a model predicts steps better than constant drift and noise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from itofit._checks import Float, Int
+from itofit.looking.check.examined import ExaminedRows
+from itofit.looking.check.findings import Finding, Verdict, not_available
+from itofit.looking.check.thresholds import GAIN_ERRORS
+from itofit.looking.provenance import n_fitted_numbers
+from itofit.model.learned import LearnedSDE
+from itofit.model.likelihood import gaussian_nll
+
+FOLDS = 5
+"""Parts of the data, each judged with constants fitted to the others."""
+LEAST_GROUPS = 10
+"""Trajectories needed to take the standard error from the spread of their means."""
+MOST_CLUSTERS = 50
+"""Pieces of neighbouring rows that take their place where there are fewer: enough for an error, and long."""
+
+
+def gain(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Finding:
+    """Whether the model predicts steps better than constant drift and noise would.
+
+    The constant model is fitted to four fifths of the data at a time and judged on the rest; the SDE as it is. The
+    standard error is that of means over trajectories, or with few of those, over pieces of neighbouring rows.
+
+    On the data that it was learned from, p fitted numbers flatter the mean log-likelihood by about p / n: by half of it
+    above the truth, which is as far above new data. The model is better only if its gain is clearly above that.
+    """
+    name, title = "gain", "gain over constants"
+    data = rows.data
+    clusters = _clusters(rows)
+    fold = rng.permutation(np.arange(clusters.max() + 1) % FOLDS)[clusters]
+    try:
+        constant = _constant_nll(data.increments, data.h, fold)
+    except np.linalg.LinAlgError:
+        reason = "Constant coefficients cannot be fitted: some outputs do not move, or only together."
+        return not_available(name, title, reason)
+    difference = constant - sde.nll(data, pointwise=True)
+    mean = float(difference.mean())
+    sums = np.bincount(clusters, difference - mean)
+    error = float(np.sqrt(np.sum(sums**2) * len(sums) / (len(sums) - 1)) / len(difference))
+    flattery = n_fitted_numbers(sde) / rows.n_all if _learned_from(sde, rows) else 0.0
+    clear = GAIN_ERRORS * error
+    verdict: Verdict = "good" if mean - flattery > clear else "caution" if mean > -clear else "bad"
+    words = {"good": "better than", "caution": "not clearly better than", "bad": "worse than"}[verdict]
+    remark, advice = "", _GAIN_ADVICE[verdict]
+    if flattery:
+        remark = f" These are the data it was learned from, which flatter it by up to about {flattery:.4f}."
+        advice += " Check it on data that were held out of training." if advice else ""
+    return Finding(
+        name=name,
+        title=title,
+        values={
+            "gain": mean,
+            "gain_error": error,
+            "flattery": flattery,
+            "nll": float(constant.mean()) - mean,
+            "nll_constant": float(constant.mean()),
+        },
+        numbers=f"{mean:+.4f} +- {error:.4f} nats per transition",
+        verdict=verdict,
+        text=f"The model is {words} constant drift and noise: its log-likelihood per transition differs by "
+        f"{mean:+.4f} ± {error:.4f}.{remark}",
+        advice=advice,
+    )
+
+
+_GAIN_ADVICE = {
+    "good": "",
+    "caution": "Drift and noise hardly depend on the inputs, or the model has not caught how: observe for longer, over "
+    "a wider range.",
+    "bad": "Do not use the model on data like these: learn from data of the same kind, or from more.",
+}
+
+
+def _learned_from(sde: LearnedSDE, rows: ExaminedRows) -> bool:
+    """Whether the data are those that the model was learned from: as many, as long steps, and the same range."""
+    x, h = rows.data.inputs, rows.data.h
+    if rows.n_all != sde.data.n_transitions or len(x) < rows.n_all:  # so many flatter nothing
+        return False
+    same_range = np.allclose([x.min(axis=0), x.max(axis=0)], sde.box, rtol=1e-12, atol=0)
+    return bool(same_range and np.isclose(h.mean(), sde.data.h_mean, rtol=1e-6, atol=0))
+
+
+def _clusters(rows: ExaminedRows) -> Int:
+    """Rows that may depend on each other: trajectories if there are several, else neighbours in time."""
+    n, groups = len(rows.z), rows.data.groups
+    if groups is not None:
+        labels = np.unique(groups, return_inverse=True)[1]
+        if labels.max() + 1 >= LEAST_GROUPS:
+            return np.asarray(labels)
+    n_clusters = min(MOST_CLUSTERS, n // 2)
+    clusters = np.empty(n, dtype=np.intp)
+    clusters[rows.order] = np.arange(n) * n_clusters // n
+    return clusters
+
+
+def _constant_nll(increments: Float, h: Float, fold: Int) -> Float:
+    """Loss of each transition under constant coefficients fitted to the other folds, shape (n,)."""
+    values = np.empty(len(h))
+    for k in range(FOLDS):
+        out = fold == k
+        dx, t = increments[~out], h[~out, None]
+        f = dx.sum(axis=0) / t.sum()
+        r = (dx - t * f) / np.sqrt(t)
+        n, C = int(out.sum()), r.T @ r / len(r)
+        if not (np.diagonal(C) > 0).all():
+            raise np.linalg.LinAlgError("an output does not move")
+        sigma = np.broadcast_to(C, (n, len(f), len(f)))
+        values[out] = gaussian_nll(increments[out], h[out], np.broadcast_to(f, (n, len(f))), sigma)
+    return values

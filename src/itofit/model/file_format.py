@@ -1,0 +1,249 @@
+"""The format of models in files: every record by the names of its fields, arrays and JSON in one `.npz`.
+
+A record is packed field by field: arrays under their names, records within it under `name.field`, tuples of records
+under `name.0`, `name.1`, ..., and everything else in JSON, together with the name of the record's class. Reading makes
+only the classes listed here, and checks that all parts fit together, so that a damaged file fails here and not in use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import InputError, ModelFileError, count, flag, one_of, positive
+from itofit.data.names import Kind
+from itofit.matrices.links import LINKS
+from itofit.matrices.symmetric import Structure, entries
+from itofit.model import storage
+from itofit.model.training import Candidate, DataSummary, Judge, LearnedFunction, StepCorrection, Stop, Training
+from itofit.waves.parameters import ARFF
+from itofit.waves.series import FourierSeries
+
+if TYPE_CHECKING:
+    from itofit.model.learned import LearnedSDE
+
+Arrays = dict[str, npt.NDArray[Any]]
+M = TypeVar("M", bound="LearnedSDE")
+RECORDS = (FourierSeries, LearnedFunction, Training, ARFF, DataSummary, StepCorrection, Candidate)
+"""Classes that a model consists of, besides models themselves."""
+LARGEST = 1e300
+"""Stands for infinity where limits are checked."""
+
+
+def write_model(path: str | os.PathLike[str], sde: LearnedSDE) -> None:
+    """Write a model to a file, whole or not at all."""
+    arrays, plain = _packed(sde)
+    storage.write(path, arrays, {"model": plain})
+
+
+def read_model(path: str | os.PathLike[str], model: type[M]) -> M:
+    """Read a model; a ModelFileError says what is wrong with the file if it holds none."""
+    arrays, metadata = storage.read(path)
+    try:
+        sde = _unpacked(arrays, metadata["model"], {kind.__name__: kind for kind in (*RECORDS, model)})
+        if not isinstance(sde, model):
+            raise InputError(f"it holds a {type(sde).__name__}")
+        for each in _models_in(sde):
+            _check_model(each)
+        return sde
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ModelFileError(f"{path} is not a complete itofit model: {error}") from error
+
+
+# Records as arrays and JSON
+
+
+def _fields(record: object) -> dict[str, object]:
+    """The fields of a record by name."""
+    names = getattr(record, "_fields", None) or [field.name for field in dataclasses.fields(record)]  # type: ignore[arg-type]
+    return {name: getattr(record, name) for name in names}
+
+
+def _is_record(value: object) -> bool:
+    return dataclasses.is_dataclass(value) or isinstance(value, Candidate)
+
+
+def _packed(record: object) -> tuple[Arrays, dict[str, Any]]:
+    """The arrays of a record and of those within it, by name, and the rest as JSON can hold it."""
+    arrays: Arrays = {}
+    plain: dict[str, Any] = {"kind of record": type(record).__name__}
+    for name, value in _fields(record).items():
+        if isinstance(value, np.ndarray):
+            arrays[name] = value
+        elif _is_record(value):
+            more, plain[name] = _packed(value)
+            arrays |= {f"{name}.{key}": array for key, array in more.items()}
+        elif isinstance(value, tuple):
+            plain[name] = []
+            for place, part in enumerate(value):
+                more, content = _packed(part) if _is_record(part) else ({}, part)
+                plain[name].append(content)
+                arrays |= {f"{name}.{place}.{key}": array for key, array in more.items()}
+        else:
+            plain[name] = value
+    return arrays, plain
+
+
+def _unpacked(arrays: Arrays, plain: Mapping[str, Any], kinds: Mapping[str, Callable[..., object]]) -> object:
+    """The record that `_packed` took apart."""
+    contents = dict(plain)
+    kind = kinds[contents.pop("kind of record")]
+    values: dict[str, object] = {name: array for name, array in arrays.items() if "." not in name}
+    for name, content in contents.items():
+        if isinstance(content, dict):
+            values[name] = _unpacked(_named(arrays, f"{name}."), content, kinds)
+        elif isinstance(content, list):
+            values[name] = tuple(
+                _unpacked(_named(arrays, f"{name}.{place}."), part, kinds) if isinstance(part, dict) else part
+                for place, part in enumerate(content)
+            )
+        else:
+            values[name] = content
+    return kind(**values)
+
+
+def _named(arrays: Arrays, beginning: str) -> Arrays:
+    """The arrays whose names begin so, without the beginning."""
+    return {key.removeprefix(beginning): array for key, array in arrays.items() if key.startswith(beginning)}
+
+
+# Whether they fit together
+
+
+def _models_in(sde: M) -> Iterator[M]:
+    """A model and those within it, the innermost first."""
+    for other in (*sde.members, *(() if sde.one_step is None else (sde.one_step,))):
+        _check_kind("a model in a model", other, type(sde))
+        if (other.n_inputs, other.n_outputs) != (sde.n_inputs, sde.n_outputs):
+            raise InputError("the models in a model must have its inputs and outputs")
+        yield from _models_in(other)
+    yield sde
+
+
+def _check_kind(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise InputError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
+
+
+def _check_array(name: str, array: object, shape: tuple[int, ...], dtype: str = "float64") -> None:
+    """Raise unless something is a finite array of a shape."""
+    if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
+        got = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else repr(array)
+        raise InputError(f"{name} must be {dtype} of shape {shape}, got {got}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite")
+
+
+def _check_model(sde: LearnedSDE) -> None:
+    """Raise unless the parts of a model fit together."""
+    m, d = sde.n_inputs, sde.n_outputs
+    one_of("structure", sde.structure, get_args(Structure))
+    one_of("link", sde.link, tuple(LINKS))
+    one_of("kind", sde.kind, get_args(Kind))
+    flag("drift_in_noise_units", sde.drift_in_noise_units)
+    if sde.kind != "general" and m != (d if sde.kind == "diffusion" else 2 * d):
+        raise InputError(f"a model of kind {sde.kind!r} with {d} outputs cannot have {m} inputs")
+    _check_array("box", sde.box, (2, m))
+    _check_array("floor_factor", sde.floor_factor, (d, d))
+    _check_array("limits", np.minimum(sde.limits, LARGEST), (2, d))
+    if not (sde.box[0] < sde.box[1]).all() or not (np.diagonal(sde.floor_factor) > 0).all():
+        raise InputError("box or floor_factor is not what a training leaves")
+    if not (sde.limits[0] > 0).all() or not (sde.limits[0] <= sde.limits[1]).all():
+        raise InputError("limits must be positive, the smaller first")
+    _check_function("drift_function", sde.drift_function, m, d)
+    _check_function("covariance_function", sde.covariance_function, m, len(entries(sde.structure, d)[0]))
+    _check_correction(sde)
+    _check_origin(sde)
+
+
+def _check_function(name: str, function: LearnedFunction, m: int, p: int) -> None:
+    """The same for a function of m inputs with p outputs."""
+    _check_kind(name, function, LearnedFunction)
+    _check_series(f"{name}.series", function.series, m, p)
+    if function.spread is not None:
+        _check_spread(f"{name}.spread", function.spread, m, p)
+    _check_training(f"{name}.training", function.training, p)
+
+
+def _check_spread(name: str, series: FourierSeries, m: int, p: int) -> None:
+    """The same for a series of several functions for each of p outputs."""
+    _check_kind(name, series, FourierSeries)
+    if series.n_outputs % p:
+        raise InputError(f"{name} must have as many functions for each of {p} outputs, got {series.n_outputs} in all")
+    _check_series(name, series, m, series.n_outputs)
+
+
+def _check_series(name: str, series: FourierSeries, m: int, p: int) -> None:
+    """The same for a series with p outputs."""
+    _check_kind(name, series, FourierSeries)
+    K = series.n_features
+    for field, shape in (("omega", (K, m)), ("shift", (m,)), ("scale", (m,)), ("offset", (p,))):
+        _check_array(f"{name}.{field}", getattr(series, field), shape)
+    _check_array(f"{name}.beta", series.beta, (K, p), "complex128")
+    if not (series.scale > 0).all():
+        raise InputError(f"{name}.scale must be > 0")
+
+
+def _check_training(name: str, training: Training, p: int) -> None:
+    """The same for the record of a training of p outputs."""
+    _check_kind(name, training, Training)
+    _check_kind(f"{name}.parameters", training.parameters, ARFF)
+    one_of(f"{name}.judge", training.judge, get_args(Judge))
+    one_of(f"{name}.stopped", training.stopped, get_args(Stop))
+    for field in ("n_features", "best_iteration", "n_standing_out"):
+        count(f"{name}.{field}", getattr(training, field), least=0)
+    positive(f"{name}.determined", training.determined, zero=True)
+    J, M, G = (len(np.atleast_1d(part)) for part in (training.iteration, training.acceptance, training.groups))
+    for field, n in (("iteration", J), ("score", J), ("acceptance", M), ("seconds", M)):
+        _check_array(f"{name}.{field}", getattr(training, field), (n,))
+    _check_array(f"{name}.groups", training.groups, (G,), "int64")
+    _check_array(f"{name}.ridges", training.ridges, (p, G))
+    if not J:
+        raise InputError(f"{name} says nothing of how the training went")
+
+
+def _check_correction(sde: LearnedSDE) -> None:
+    """The same for the correction for the length of steps."""
+    correction = sde.step_correction
+    if (correction is None) != (sde.one_step is None):
+        raise InputError("step_correction and one_step belong together")
+    if correction is None:
+        return
+    _check_kind("step_correction", correction, StepCorrection)
+    if sde.kind == "general":
+        raise InputError("a model of kind 'general' cannot have been corrected for the length of steps")
+    _check_array("step_correction.signal", correction.signal, (sde.n_outputs,))
+    _check_spread("step_correction.spread", correction.spread, sde.n_inputs, sde.n_outputs)
+    for field in ("h", "drift_change", "covariance_change", "drift_trust", "covariance_trust", "distrusted"):
+        positive(f"step_correction.{field}", getattr(correction, field), zero=True)
+    positive("step_correction.excess", abs(correction.excess), zero=True)
+    count("step_correction.rounds", correction.rounds, least=0)
+    for field in ("lengths_chosen", "withheld"):
+        flag(f"step_correction.{field}", getattr(correction, field))
+
+
+def _check_origin(sde: LearnedSDE) -> None:
+    """The same for what a model says of how it was made."""
+    count("seed", 0 if sde.seed is None else sde.seed, least=0)
+    for name in ("version", "searched_on"):
+        if not isinstance(getattr(sde, name), str):
+            raise InputError(f"{name} must be a string, got {getattr(sde, name)!r}")
+    if not positive("floored_share", sde.floored_share, zero=True) <= 1:
+        raise InputError(f"floored_share must be at most 1, got {sde.floored_share}")
+    for candidate in sde.candidates:
+        _check_kind("a candidate", candidate, Candidate)
+        one_of("structure", candidate.structure, get_args(Structure))
+        one_of("link", candidate.link, tuple(LINKS))
+        if not np.isfinite(candidate.loss):
+            raise InputError(f"loss of a candidate must be finite, got {candidate.loss}")
+    _check_kind("data", sde.data, DataSummary)
+    count("data.n_transitions", sde.data.n_transitions)
+    if sde.data.n_groups is not None:
+        count("data.n_groups", sde.data.n_groups)
+    for name in ("h_min", "h_mean", "h_max"):
+        positive(f"data.{name}", getattr(sde.data, name))

@@ -1,0 +1,297 @@
+"""LearnedSDE: the drift and covariance that were learned, to evaluate, judge, simulate and keep."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri as normal_quantile
+
+from itofit._checks import Float, InputError, fraction
+from itofit.data.names import Kind, names_of
+from itofit.matrices.links import LINKS, Link, LinkName, Shape
+from itofit.matrices.symmetric import Structure
+from itofit.model import file_format
+from itofit.model.finite_step import Scheme, moments_of_step
+from itofit.model.sde import BATCH_ROWS, SDE
+from itofit.model.summary import dimensions, summary_of
+from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
+
+UNLIMITED = np.array([[-np.inf], [np.inf]])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LearnedSDE(SDE):
+    """A learned stochastic differential equation dx = f(x) dt + σ(x) dW, Σ = σσᵀ.
+
+    `itofit.fit` makes it. Points are arrays of shape (n, m), or (n,) when there is one input; of a data frame with
+    columns of the inputs' names those columns are taken, in any order and among others.
+
+    Parameters
+    ----------
+    drift_function : LearnedFunction
+        f, with d outputs: its series, how uncertain it is, and how its training went.
+    covariance_function : LearnedFunction
+        The same for the learned entries of Σ, or of the matrix H that `link` makes Σ of.
+    structure : {"diagonal", "full"}
+        Which entries those are.
+    link : {"identity", "square", "log"}
+        How Σ follows from them, before its eigenvalues are kept within limits: as it is, L H² Lᵀ, or L exp(H) Lᵀ.
+    kind : {"diffusion", "underdamped", "general"}
+        How the inputs follow from the moving state.
+    limits : array of shape (2, d)
+        Smallest and largest eigenvalue that `covariance` returns, relative to the mean covariance of the data; for a
+        diagonal Σ, of each entry.
+    floor_factor : array of shape (d, d)
+        L, the Cholesky factor of that mean covariance.
+    floored_share : float
+        Share of the training points at which the limits were needed.
+    box : array of shape (2, m)
+        Smallest and largest value of each input in the data.
+    seed : int or None
+        The seed that makes this result again from the same data; None if a Generator was handed in.
+    data : DataSummary
+        What it was learned from.
+    version : str
+        Of itofit, when it was learned.
+    candidates : tuple of Candidate
+        Covariances that were compared; empty if there was nothing to choose.
+    searched_on : str
+        The transitions that frequencies were searched on, in words.
+    members : tuple of LearnedSDE
+        Other fits to the same data, with frequencies of their own (`itofit.fit(..., ensemble=8)`).
+    step_correction : StepCorrection or None
+        How far what one observed step shows was corrected for its length (`itofit.fit(..., correct_step=True)`).
+    one_step : LearnedSDE or None
+        What was learned before that: the mean rate and covariance of one observed step.
+    drift_in_noise_units : bool
+        Whether `drift_function` is g in f = Σ^½ g, as the paper's additional drift step learns it.
+    input_names, output_names : tuples of str
+        What the m inputs and d outputs are called; by default x, or x1, x2, ..., as in `Transitions`.
+    """
+
+    drift_function: LearnedFunction
+    covariance_function: LearnedFunction
+    structure: Structure
+    link: LinkName
+    kind: Kind
+    limits: Float
+    floor_factor: Float
+    floored_share: float
+    box: Float
+    seed: int | None
+    data: DataSummary
+    version: str
+    candidates: tuple[Candidate, ...] = ()
+    searched_on: str = "all of them"
+    members: tuple[LearnedSDE, ...] = ()
+    step_correction: StepCorrection | None = None
+    one_step: LearnedSDE | None = None
+    drift_in_noise_units: bool = False
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        form = self.n_inputs, self.n_outputs, self.kind
+        inputs, outputs = names_of(*form, self.input_names or None, self.output_names or None)
+        object.__setattr__(self, "input_names", inputs)
+        object.__setattr__(self, "output_names", outputs)
+
+    # The functions
+
+    @property
+    def n_inputs(self) -> int:
+        """m, the number of variables that drift and covariance depend on."""
+        return self.drift_function.series.n_inputs
+
+    @property
+    def n_outputs(self) -> int:
+        """d, the number of variables that move."""
+        return self.drift_function.series.n_outputs
+
+    @property
+    def has_error_bars(self) -> bool:
+        """Whether `drift`, `covariance` and `variance_interval` can say how sure they are."""
+        return self.drift_function.spread is not None and self.covariance_function.spread is not None
+
+    @property
+    def _link(self) -> Link:
+        return LINKS[self.link]
+
+    @property
+    def _shape(self) -> Shape:
+        return Shape(self.structure, self.n_outputs)
+
+    @overload
+    def drift(self, x: npt.ArrayLike, return_std: Literal[False] = False) -> Float: ...
+    @overload
+    def drift(self, x: npt.ArrayLike, return_std: Literal[True]) -> tuple[Float, Float]: ...
+    def drift(self, x: npt.ArrayLike, return_std: bool = False) -> Float | tuple[Float, Float]:
+        """Drift f at the points x of shape (n, m): an array of shape (n, d).
+
+        Parameters
+        ----------
+        x : array of shape (n, m)
+        return_std : bool
+            Return also the standard deviation of each value, shape (n, d): that of the posterior of the amplitudes,
+            given the frequencies and the noise, and in an ensemble what the choice of frequencies adds. Without
+            ``correct_step=True`` it is of the mean rate of one observed step.
+
+        Examples
+        --------
+        >>> import numpy as np, itofit
+        >>> path = np.cumsum(np.random.default_rng(0).normal(size=(300, 2)), axis=0)
+        >>> data = itofit.Transitions.from_trajectories(path, dt=1.0)
+        >>> sde = itofit.fit(data, rng=0)
+        >>> x = data.inputs[:5]
+        >>> sde.drift(x).shape, sde.covariance(x).shape
+        ((5, 2), (5, 2, 2))
+        """
+        x = self._points(x)
+        f = self.drift_function.series(x)
+        if self.drift_in_noise_units:
+            f = np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), f))
+        if not return_std:
+            return f
+        return f, _with_members(self.drift_function.std(x), f, [member.drift(x) for member in self.members])
+
+    def drift_jacobian(self, x: npt.ArrayLike) -> Float:
+        """Derivatives of the drift: [i, a, b] is ∂f_a/∂x_b at point i, shape (n, d, m)."""
+        if self.drift_in_noise_units:
+            raise InputError(
+                "this drift is a product of two learned functions (fit(..., refine=False, weight_drift=True)) whose "
+                "exact derivatives are not available; learn it without the additional step"
+            )
+        return self.drift_function.series.jacobian(self._points(x))
+
+    @overload
+    def covariance(self, x: npt.ArrayLike, raw: bool = False, return_std: Literal[False] = False) -> Float: ...
+    @overload
+    def covariance(self, x: npt.ArrayLike, raw: bool = False, *, return_std: Literal[True]) -> tuple[Float, Float]: ...
+    def covariance(self, x: npt.ArrayLike, raw: bool = False, return_std: bool = False) -> Float | tuple[Float, Float]:
+        """Covariance Σ at the points x of shape (n, m): symmetric positive definite matrices of shape (n, d, d).
+
+        Parameters
+        ----------
+        x : array of shape (n, m)
+        raw : bool
+            The learned values without limits, which with the identity link need not be positive definite.
+        return_std : bool
+            Return also the standard deviation of each entry, shape (n, d, d), as for `drift`. Intervals of the
+            diagonal that stay positive: `variance_interval`.
+        """
+        x = self._points(x)
+        sigma = self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
+        if not return_std:
+            return sigma
+        return sigma, _with_members(self._covariance_std(x), sigma, [other.covariance(x) for other in self.members])
+
+    def _covariance_std(self, x: npt.ArrayLike) -> Float:
+        """Standard deviations of the entries of Σ: those of H, carried through the link to first order."""
+        std = self.covariance_function.std(x)
+        kept, d = self.covariance_function.series(x), self.n_outputs
+        variance = np.zeros((len(kept), d, d))
+        for e, change in enumerate(self._link.derivatives(kept, self.floor_factor, self._shape)):
+            variance += change**2 * std[:, e, None, None] ** 2
+        return np.sqrt(variance)
+
+    def variance_interval(self, x: npt.ArrayLike, level: float = 0.95) -> tuple[Float, Float]:
+        """Intervals for the variances Σ_ii at the points x of shape (n, m): two arrays of shape (n, d), low and high.
+
+        They are Gaussian in log Σ_ii, so that they stay positive.
+
+        Parameters
+        ----------
+        x : array of shape (n, m)
+        level : float
+            Probability that the posterior gives them.
+        """
+        sigma, std = self.covariance(x, return_std=True)
+        own, spread = (np.diagonal(a, axis1=1, axis2=2) for a in (sigma, std))
+        width = normal_quantile(0.5 + 0.5 * fraction("level", level)) * spread / own
+        return own * np.exp(-width), own * np.exp(width)
+
+    def floored(self, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Where `covariance` had to keep an eigenvalue within its limits: an array of bool of shape (n,)."""
+        points = self._points(x)
+        changed = np.empty(len(points), dtype=bool)
+        for start in range(0, len(points), BATCH_ROWS):
+            rows = slice(start, start + BATCH_ROWS)
+            changed[rows] = self._covariance(points[rows], self.limits)[1]
+        return changed
+
+    def _covariance(self, x: npt.ArrayLike, limits: Float) -> tuple[Float, npt.NDArray[np.bool_]]:
+        """Σ with eigenvalues within limits (2, d), and where that changed it."""
+        return self._link.covariance(self.covariance_function.series(x), self.floor_factor, self._shape, limits)
+
+    @property
+    def floor(self) -> float:
+        """The smallest eigenvalue that `covariance` returns, relative to the mean covariance of the data."""
+        return float(self.limits[0].min())
+
+    # Steps of some length
+
+    @property
+    def scheme(self) -> Scheme:
+        """The one that this model is meant for: "corrected" if it was corrected for the length of steps."""
+        return "euler" if self.step_correction is None or self.step_correction.withheld else "corrected"
+
+    def step_trust(self, x: npt.ArrayLike) -> Float:
+        """How much of the correction for the length of steps was made at the points x: shape (n, d), 0 to 1.
+
+        One where the data determine it, less where it would be noise: where data are few, or drift and noise change
+        within less than a step. It is for the mean step of the data, ``sde.step_correction.h``. What was made of it is
+        ``sde.drift(x) - sde.one_step.drift(x)``.
+        """
+        correction = self.step_correction
+        if correction is None:
+            raise InputError("this model was not corrected for the length of steps: fit it with correct_step=True")
+        points = self._points(x)
+        trust = np.empty((len(points), self.n_outputs))
+        for start in range(0, len(points), BATCH_ROWS):
+            at = points[start : start + BATCH_ROWS]
+            h = np.full(len(at), correction.h)
+            step = moments_of_step(at, h, self.drift, self.covariance, underdamped=self.kind == "underdamped")
+            change = step.average(correction.spread) - correction.spread(at)
+            trust[start : start + len(at)] = correction.trust(variances(change, self.n_outputs))
+        return trust
+
+    # What it says of itself
+
+    def summary(self) -> str:
+        """What was learned, from what and how, as a few lines of text."""
+        return summary_of(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"LearnedSDE({dimensions(self)}, {self.structure} covariance, "
+            f"learned from {self.data.n_transitions} transitions)"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one `.npz` file; what was at `path` stays until all of it is written."""
+        file_format.write_model(path, self)
+
+
+def _with_members(own: Float, values: Float, others: list[Float]) -> Float:
+    """Standard deviations of values with what other fits of the same data say of the choice of frequencies.
+
+    Two fits differ by twice the variance that the choice gives to one.
+    """
+    if not others:
+        return own
+    return np.sqrt(own**2 + 0.5 * np.mean([(other - values) ** 2 for other in others], axis=0))
+
+
+def load(path: str | os.PathLike[str]) -> LearnedSDE:
+    """Read a model that `LearnedSDE.save` wrote. Nothing in the file is executed.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is truncated, corrupt, of another kind, or of another format.
+    """
+    return file_format.read_model(path, LearnedSDE)

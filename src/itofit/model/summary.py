@@ -1,0 +1,118 @@
+"""What was learned, from what and how, as a few lines of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from itofit.data.names import plural
+from itofit.matrices.links import LINKS, LinkName
+from itofit.matrices.symmetric import Structure, entries
+from itofit.model.training import Candidate, Training
+
+if TYPE_CHECKING:
+    from itofit.model.learned import LearnedSDE
+
+STRUCTURES: dict[Structure, str] = {
+    "full": "variances and covariances",
+    "diagonal": "variances alone, no covariances",
+}
+"""What the structures of Σ are, in words."""
+
+
+def summary_of(sde: LearnedSDE) -> str:
+    """A model in a few lines."""
+    drift, covariance = sde.drift_function.training, sde.covariance_function.training
+    lines = [
+        f"itofit {sde.version}: {sde.kind}, {dimensions(sde)}",
+        _line("variables", _variables(sde)),
+        _line("data", f"{sde.data}; frequencies searched on {sde.searched_on}" if drift.by_evidence else str(sde.data)),
+        _line("drift", training_text(drift)),
+    ]
+    if drift.by_evidence:
+        lines.append(_line("", dependence_text(drift, [f"f of {name}" for name in sde.output_names], sde.input_names)))
+    lines.append(_line("covariance", training_text(covariance)))
+    if covariance.by_evidence:
+        names = entry_names(sde.structure, sde.link, sde.output_names)
+        lines.append(_line("", dependence_text(covariance, names, sde.input_names)))
+    lines.append(_line("structure", form_text(sde.structure, sde.link)))
+    if len(sde.candidates) > 1:
+        lines.append(_line("", "held-out loss of the candidates, above the best:"))
+        lines += [_line("", text) for text in candidates_text(sde.candidates)]
+    ceiling = float(sde.limits[1].max())
+    bounds = f"at least {sde.floor:.2g}" if np.isinf(ceiling) else f"{sde.floor:.2g} to {ceiling:.3g}"
+    lines.append(_line("limits", f"Σ is {bounds} of its mean, which was needed at {sde.floored_share:.2%} of the data"))
+    if sde.step_correction is not None:
+        lines.append(_line("step", str(sde.step_correction)))
+    lines.append(_line("seed", "a generator was given" if sde.seed is None else str(sde.seed)))
+    return "\n".join(lines)
+
+
+def _line(label: str, text: str) -> str:
+    return f"  {label:<12}{text}"
+
+
+def dimensions(sde: LearnedSDE) -> str:
+    """Numbers of inputs and outputs."""
+    return f"{plural(sde.n_inputs, 'input')}, {plural(sde.n_outputs, 'output')}"
+
+
+def _variables(sde: LearnedSDE) -> str:
+    inputs, outputs = ", ".join(sde.input_names), ", ".join(sde.output_names)
+    return inputs if inputs == outputs else f"{inputs}; {outputs} {'moves' if sde.n_outputs == 1 else 'move'}"
+
+
+def training_text(training: Training) -> str:
+    """One line on how a training went."""
+    took = (
+        f"{training.n_iterations} iterations (best {training.best_iteration}, stopped by {training.stopped}) "
+        f"in {training.seconds.sum():.2f} s"
+    )
+    if not training.by_evidence:
+        used = training.parameters
+        return f"{training.n_features} features, ridge {used.ridge:g}, {took}, {used.normal_equations} sums"
+    waves = f", {training.n_standing_out} short waves stand out" if training.n_standing_out else ""
+    gain = f", log-evidence {training.best_score:.1f} above the start's" if training.best_iteration else ""
+    return (
+        f"{training.n_features} frequencies, {took}{waves}{gain}; "
+        f"the data determine {training.determined:.1f} amplitudes"
+    )
+
+
+def dependence_text(training: Training, outputs: list[str], inputs: tuple[str, ...]) -> str:
+    """Which output depends on what; outputs that depend on the same together."""
+    alike: dict[str | None, list[str]] = {}
+    for j, output in enumerate(outputs):
+        alike.setdefault(training.depends_on(j, inputs), []).append(output)
+    parts = []
+    for inputs_used, names in alike.items():
+        one = len(names) == 1
+        if inputs_used is None:
+            parts.append(f"{', '.join(names)} {'is' if one else 'are'} constant")
+        else:
+            parts.append(f"{', '.join(names)} {'depends' if one else 'depend'} on {inputs_used}")
+    return "; ".join(parts)
+
+
+def entry_names(structure: Structure, link: LinkName, outputs: tuple[str, ...]) -> list[str]:
+    """What the learned entries of Σ are called, or those of the matrix that a link makes Σ of."""
+    symbol = LINKS[link].symbol
+    return [
+        f"{symbol} of {outputs[j]}" if i == j else f"{symbol} of {outputs[j]} and {outputs[i]}"
+        for i, j in zip(*entries(structure, len(outputs)), strict=True)
+    ]
+
+
+def form_text(structure: Structure, link: LinkName) -> str:
+    """Which entries of Σ were learned, and what of it is a sum of waves."""
+    return f"{structure} ({STRUCTURES[structure]}); {LINKS[link].symbol} is a sum of waves (link {link!r})"
+
+
+def candidates_text(candidates: tuple[Candidate, ...]) -> list[str]:
+    """One line for each candidate, the best first."""
+    best = min(candidate.loss for candidate in candidates)
+    return [
+        f"{c.structure}, waves for {LINKS[c.link].symbol}, frequencies of the {c.frequencies}: {c.loss - best:+.4f}"
+        for c in sorted(candidates, key=lambda candidate: candidate.loss)
+    ]
