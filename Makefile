@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs reproduce clean
+.PHONY: demo test pytest mypy docs reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/double_well.py demo
@@ -15,12 +15,20 @@ reproduce: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pytest -q
-	$(MAKE) docs
+	$(MAKE) --no-print-directory --keep-going --jobs=2 pytest mypy docs
 
+mypy: $(VENV)/.installed
+	$(BIN)/mypy
+
+# A file of tests runs in one process, which makes what its tests share once.
+pytest: $(VENV)/.installed
+	$(BIN)/pytest -q --numprocesses=logical --dist=loadfile --no-loadscope-reorder --durations=10
+
+# Beside the tests, at a lower priority so that none of them takes much longer, and its warnings all together.
 docs: $(VENV)/.installed
-	$(BIN)/sphinx-build --quiet --jobs 2 --fail-on-warning --keep-going -b html docs build/docs
+	@mkdir -p build
+	nice -n 5 $(BIN)/sphinx-build --quiet --jobs 2 --fail-on-warning --keep-going -b html docs build/docs \
+		> build/docs.log 2>&1 || { cat build/docs.log; exit 1; }
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

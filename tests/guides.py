@@ -42,6 +42,7 @@ VARYING = (
 )
 """What no two machines agree on, and what to compare in its place."""
 FIGURE = re.compile(r"!\[[^\]]*\]\((?:\.\./)?figures/([^)]+)\)")
+HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Step:
     end: int
     indent: str = ""
     tolerance: float = 1e-6
+    section: str = ""
 
 
 @dataclass
@@ -67,6 +69,24 @@ class Page:
     names: dict[str, object] = field(default_factory=lambda: {"__name__": "__main__"})
     status: int = 0
     printed: str = ""
+    failed: str = ""
+
+    def differences(self, steps: list[Step]) -> list[str]:
+        """All that steps print otherwise than the page says; a step that fails is the last that is run."""
+        told = []
+        for step in steps:
+            if self.failed:
+                told.append(f"{self.path.name}: not run, since this failed before:\n{self.failed}")
+                break
+            try:
+                printed = self.run(step)
+            except Exception:
+                self.failed = step.source
+                told.append(f"{self.path.name}: {step.source}\nfailed:\n{traceback.format_exc()}")
+                break
+            if printed is not None and (other := difference(step.expected, printed, step.tolerance)):
+                told.append(f"{self.path.name}: {step.source}\n{other}")
+        return told
 
     def run(self, step: Step) -> str | None:
         """What a step prints; None if it is not to be run."""
@@ -97,11 +117,21 @@ def steps_of(text: str) -> list[Step]:
                 found = [Step("python", body, after[2], after.start(2), after.end(2))]
             else:
                 found = [Step("python", body, "", -1, -1)]
-        if tolerance := TOLERANCE.search(text[: fence.start()]):
-            for step in found:
-                step.tolerance = float(tolerance[1])
+        tolerance = TOLERANCE.search(text[: fence.start()])
+        headings = HEADING.findall(FENCE.sub("", text[: fence.start()]))
+        for step in found:
+            step.tolerance = float(tolerance[1]) if tolerance else step.tolerance
+            step.section = headings[-1] if headings else ""
         steps += found
     return steps
+
+
+def sections_of(text: str) -> dict[str, list[Step]]:
+    """What to run of a page, by the headings of its sections."""
+    sections: dict[str, list[Step]] = {}
+    for step in steps_of(text):
+        sections.setdefault(step.section, []).append(step)
+    return sections
 
 
 def console_steps(body: str, start: int) -> list[Step]:
@@ -196,10 +226,12 @@ def difference(expected: str, got: str, tolerance: float = 1e-6) -> str:
     match = re.fullmatch(pattern + re.escape(wanted[place:]), found, re.DOTALL)
     if match is None:
         return f"the page says\n{wanted}\nbut this was printed:\n{found}"
-    for said, printed in zip(numbers, match.groups(), strict=True):
-        if not near(said, printed, tolerance):
-            return f"the page says {said}, {printed} was printed, in\n{found}"
-    return ""
+    wrong = [
+        f"the page says {said}, {printed} was printed"
+        for said, printed in zip(numbers, match.groups(), strict=True)
+        if not near(said, printed, tolerance)
+    ]
+    return "\n".join([*wrong, f"in\n{found}"]) if wrong else ""
 
 
 def plain(text: str) -> str:

@@ -373,7 +373,7 @@ def test_algorithm_2_refuses_what_it_does_not_have(how, message):
     assert_refused(lambda: quick_fit(good(), refine=False, **how), message)
 
 
-@pytest.mark.parametrize("rng", [True, "0", 0.0, 1.5, -1, [1, 2], np.random.RandomState(0), np.random], ids=repr)
+@pytest.mark.parametrize("rng", [True, "0", 0.0, 1.5, -1, [1, 2], np.random.RandomState(0), np.random], ids=type)
 def test_rng_is_a_whole_number_a_generator_or_none(rng, sde):
     for call in (
         lambda: fit(good(), rng=rng),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from itofit import Transitions, transitions
+from itofit import Transitions
 from itofit._progress import Progress
 from itofit.data import rows
 from itofit.data.survey import survey
@@ -153,8 +153,7 @@ def test_values_are_asked_for_with_the_folds_of_their_rows():
 @pytest.mark.parametrize(("m", "search_rows"), [(1, None), (2, None), (2, 150), (1, 150)])
 @pytest.mark.parametrize("limit", [60, 200, 10_000], ids=["many blocks", "some blocks", "one block"])
 def test_cells_do_not_depend_on_how_blocks_were_cut(n_groups, m, search_rows, limit, monkeypatch):
-    for module in (rows, transitions):
-        monkeypatch.setattr(module, "PASS_ROWS", limit)
+    monkeypatch.setattr(rows, "PASS_ROWS", limit)
     monkeypatch.setattr(cells, "MOST_ROWS_ALONE", 300)
     data = some(n=500, m=m, n_groups=n_groups)
 

@@ -537,15 +537,20 @@ def test_an_interrupted_command(folder, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_control_c(folder, tmp_path):
-    program = (  # which listens to the signal also where a job in the background would not
+    program = (  # which listens to the signal also where a job in the background would not, and says when it begins
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import itofit.cli; print('begins', flush=True)\n"
         "from itofit.__main__ import main; main()"
     )
     command = [sys.executable, "-c", program, "simulate", folder / "sde.npz", "--start", "0,0", "--dt", "0.01"]
     child = subprocess.Popen(
-        [*map(str, command), "--steps", "10000000", "-o", str(tmp_path / "p.csv")], stderr=subprocess.PIPE, text=True
+        [*map(str, command), "--steps", "10000000", "-o", str(tmp_path / "p.csv")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    time.sleep(3)
+    assert child.stdout.readline() == "begins\n"
+    time.sleep(1)
     child.send_signal(signal.SIGINT)
     said = child.communicate()[1]
     assert child.returncode == 130, said
@@ -557,7 +562,7 @@ def test_control_c(folder, tmp_path):
 def test_a_reader_that_leaves(folder):
     command = [sys.executable, "-m", "itofit", "simulate", folder / "sde.npz", "--start", "0,0", "--dt", "0.01"]
     child = subprocess.Popen(
-        [*map(str, command), "--steps", "20000", "-o", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*map(str, command), "--steps", "4000", "-o", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert child.stdout.readline() == "track,time,pos,speed\n"
     child.stdout.close()

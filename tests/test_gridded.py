@@ -503,7 +503,7 @@ def test_moments_add_up_over_sets_of_rows_and_scale_with_the_targets():
 
 @pytest.mark.parametrize("sums", ["polynomials", "tables"])
 @pytest.mark.parametrize("D", [1, 2, 3])
-def test_results_are_the_same_on_one_thread_as_on_all(D, sums):
+def test_results_are_the_same_on_one_thread_as_on_all(D, sums, all_threads):
     omega, u, y = problem(24, 20_000, D, 2, 150, POLYNOMIAL_REACH[D])
 
     def answers():

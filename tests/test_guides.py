@@ -1,10 +1,11 @@
 """The tutorial and the how-to guides do what they say: every command and all code on them, with their outputs."""
 
+import contextlib
 import re
 from pathlib import Path
 
 import pytest
-from guides import FENCE, Page, difference, figures_of, steps_of
+from guides import FENCE, Page, difference, figures_of, sections_of, steps_of
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
@@ -28,24 +29,66 @@ def stem_of(path):
     return path.stem if path.parent == DOCS else f"how-to-{path.stem}"
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
-def test_the_page_does_what_it_says(path, tmp_path, monkeypatch):
+class Opened:
+    """A page that is run section by section, each once, in the order of the page."""
+
+    def __init__(self, path, folder):
+        self.path, self.folder, self.text = path, folder, path.read_text(encoding="utf-8")
+        self.page, self.sections = Page(path, folder, SKIPPED), sections_of(self.text)
+        self.told = {}
+
+    def differences(self, section):
+        """Those of a section, after the sections before it; with the last one also what is missing at the end."""
+        for name, steps in self.sections.items():
+            if name not in self.told:
+                self.told[name] = self.page.differences(steps)
+                if name == list(self.sections)[-1]:
+                    self.told[name] += self.missing()
+            if name == section:
+                break
+        return self.told[section]
+
+    def missing(self):
+        told = [f"the last command failed with {self.page.status}"] if self.page.status else []
+        for target, source in figures_of(self.text, stem_of(self.path)).items():
+            if not (DOCS / "figures" / target).exists():
+                told.append(f"there is no docs/figures/{target}")
+            if target not in SCREENSHOTS and not (self.folder / source).exists():
+                told.append(f"no code on the page makes {source}")
+        return told
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    """A function that returns the run of a page and ends that of the page before."""
     mpl, plt = pytest.importorskip("matplotlib"), pytest.importorskip("matplotlib.pyplot")
     pytest.importorskip("pandas")
-    monkeypatch.chdir(tmp_path)
-    page, text = Page(path, tmp_path, SKIPPED), path.read_text(encoding="utf-8")
-    with mpl.rc_context():
-        mpl.use("Agg")
-        for step in steps_of(text):
-            printed = page.run(step)
-            if printed is not None:
-                told = difference(step.expected, printed, step.tolerance)
-                assert not told, f"{name_of(path)}: {step.source}\n{told}"
-        plt.close("all")
-    assert page.status == 0
-    for target, source in figures_of(text, stem_of(path)).items():
-        assert (DOCS / "figures" / target).exists()
-        assert target in SCREENSHOTS or (tmp_path / source).exists(), f"no code on the page makes {source}"
+    current = {}
+
+    def run_of(path):
+        if path not in current:
+            current.clear()
+            surroundings.close()
+            folder = tmp_path_factory.mktemp("page")
+            surroundings.enter_context(mpl.rc_context())
+            surroundings.enter_context(contextlib.chdir(folder))
+            surroundings.callback(plt.close, "all")
+            mpl.use("Agg")
+            current[path] = Opened(path, folder)
+        return current[path]
+
+    with contextlib.ExitStack() as surroundings:
+        yield run_of
+
+
+SECTIONS = [(path, section) for path in PAGES for section in sections_of(path.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(("path", "section"), SECTIONS, ids=[f"{name_of(path)}: {name}" for path, name in SECTIONS])
+def test_the_page_does_what_it_says(opened, path, section):
+    """Sections are tests of their own so that none is long; one that is run alone runs those before it."""
+    told = opened(path).differences(section)
+    assert not told, "\n\n".join(told)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
@@ -124,3 +167,49 @@ def test_a_failed_command_must_be_seen(tmp_path):
     page.run(first)
     with pytest.raises(AssertionError, match="failed with 1"):
         page.run(second)
+
+
+# All that is wrong is told at once
+
+
+WRONG = """
+```console
+$ echo 3 apples, 2 pears
+4 apples, 1 pears
+$ echo right
+right
+```
+
+## Python
+
+```pycon
+>>> 1 + 1
+3
+```
+
+```python
+1 / 0
+```
+
+## The end
+
+```pycon
+>>> "never seen"
+```
+"""
+
+
+def test_all_differences_of_a_page_are_told_up_to_what_fails(tmp_path):
+    page = Page(tmp_path / "page.md", tmp_path)
+    apples, sum_, error = page.differences(steps_of(WRONG))
+    assert "the page says 4, 3 was printed" in apples
+    assert "the page says 1, 2 was printed" in apples
+    assert "the page says 3, 2 was printed" in sum_
+    assert "ZeroDivisionError" in error
+
+
+def test_sections_are_those_of_the_page_and_know_what_failed_before(tmp_path):
+    page = Page(tmp_path / "page.md", tmp_path)
+    told = {name: page.differences(steps) for name, steps in sections_of(WRONG).items()}
+    assert {name: len(differences) for name, differences in told.items()} == {"": 1, "Python": 2, "The end": 1}
+    assert "not run, since this failed before:\n1 / 0" in told["The end"][0]

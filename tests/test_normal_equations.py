@@ -79,7 +79,7 @@ def test_fallback_is_the_limit_of_small_ridges(shift):
 
 
 @pytest.mark.parametrize("K", [30, 320])
-def test_results_are_the_same_on_one_thread_as_on_all(K):
+def test_results_are_the_same_on_one_thread_as_on_all(K, all_threads):
     omega, u, y = problem(n=20_000, K=K)
     equations = DirectNormalEquations(u, y)
     on_all = equations.solve(omega, 1e-3)
@@ -95,7 +95,7 @@ def test_the_users_threads_are_left_as_they_were():
         assert [library["num_threads"] for library in threadpool_info()] == before
 
 
-def test_memory_does_not_grow_with_the_rows():
+def test_memory_does_not_grow_with_the_rows(all_threads):
     def peak(n):
         omega, u, y = problem(n=n, K=64)
         equations = DirectNormalEquations(u, y)
@@ -110,7 +110,7 @@ def test_memory_does_not_grow_with_the_rows():
     assert large < 256e6
 
 
-def test_memory_stays_bounded_with_many_features():
+def test_memory_stays_bounded_with_many_features(all_threads):
     omega, u, y = problem(n=9000, K=1024)
     equations = DirectNormalEquations(u, y)
     tracemalloc.start()
@@ -141,7 +141,7 @@ def _solve_in_child(problem_and_ridge):
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # of JAX, if a test before has imported it
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_has_threads_of_its_own():
+def test_a_forked_child_has_threads_of_its_own(all_threads):
     data = problem(n=5000)
     here = _solve_in_child((data, 1e-3))
     with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -149,8 +149,8 @@ def test_a_forked_child_has_threads_of_its_own():
     np.testing.assert_array_equal(there, here)
 
 
-@pytest.mark.skipif(n_threads() < 2, reason="needs two cores")
-def test_chunks_run_on_several_threads():
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
+def test_chunks_run_on_several_threads(all_threads):
     meeting = threading.Barrier(2, timeout=60)
 
     def work(chunk):

@@ -308,7 +308,7 @@ def test_whichever_way_is_taken_the_sum_is_the_same(m, K, reach, p, n, half, see
     assert (difference / np.abs(beta).sum(axis=0)).max() < 1e-13
 
 
-def test_values_do_not_depend_on_the_threads(by_polynomials):
+def test_values_do_not_depend_on_the_threads(by_polynomials, all_threads):
     for m, K, reach in ((1, 128, 120.0), (1, 400, 500.0), (2, 500, 20.0), (3, 900, 3.0)):
         (omega, beta), u = series(7, K, m, reach), box_points(7, 20_000, m)
         on_all = real_sum(omega, beta, u)
