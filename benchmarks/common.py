@@ -52,8 +52,10 @@ def loss_on_validation(name, seed, **changes):
         loss=sde.nll(validation),
         truth=float(experiment.true_nll(validation).mean()),
         seconds=seconds,
-        seconds_to_best=sum(h.seconds[: h.best_iteration].sum() for h in (sde.drift_history, sde.covariance_history)),
-        iterations=sde.drift_history.n_iterations + sde.covariance_history.n_iterations,
+        seconds_to_best=sum(
+            h.seconds[: h.best_iteration].sum() for h in (sde.drift_function.training, sde.covariance_function.training)
+        ),
+        iterations=sde.drift_function.training.n_iterations + sde.covariance_function.training.n_iterations,
         floored=sde.floored_share,
     )
 

@@ -68,8 +68,10 @@ def learn(path, where):
                 "rows": len(data),
                 "file_megabytes": Path(path).stat().st_size / 1e6,
                 "seconds": seconds,
-                "iteration_seconds": float(sde.drift_history.seconds.sum() + sde.covariance_history.seconds.sum()),
-                "iterations": sde.drift_history.n_iterations + sde.covariance_history.n_iterations,
+                "iteration_seconds": float(
+                    sde.drift_function.training.seconds.sum() + sde.covariance_function.training.seconds.sum()
+                ),
+                "iterations": sde.drift_function.training.n_iterations + sde.covariance_function.training.n_iterations,
                 "megabytes_before": before,
                 "peak_megabytes": peak_megabytes(),
                 "drift_error": float(np.abs(sde.drift(x)[:, 0] + 2 * x).max()),

@@ -21,7 +21,7 @@ from common import write_results
 
 import itofit
 from itofit.experiments import EXPERIMENTS, epidemic, wave
-from itofit.learning.paper.arff import draw, magnitude
+from itofit.learning.metropolis import draw, magnitude
 from itofit.matrices.symmetric import outer_entries
 
 WANTED = {"1": 10, "2": 10, "3a": 10, "3b": 6, "4a": 3, "4b": 3, "5": 10, "6": 50, "7": 500}
@@ -123,7 +123,7 @@ def main():
         fit(setting)
         runs = [fit(setting) for _ in range(arguments.repeats)]
         sde, seconds = runs[0][0], float(np.median([run[1] for run in runs]))
-        histories = (sde.drift_history, sde.covariance_history)
+        histories = (sde.drift_function.training, sde.covariance_function.training)
         iterations = [history.n_iterations for history in histories]
         direct_sde, direct_seconds = fit(setting, "direct")
         some = setting.data[:20_000]
@@ -133,7 +133,7 @@ def main():
             "rows": len(setting.data),
             "inputs": setting.data.n_inputs,
             "features": setting.drift.n_features,
-            "normal_equations": sde.drift_settings.normal_equations,
+            "normal_equations": sde.drift_function.training.parameters.normal_equations,
             "iterations": iterations,
             "straightforward_seconds": slow,
             "extrapolated": name in EXTRAPOLATED,

@@ -3,7 +3,8 @@ import pytest
 import reference
 
 from itofit import ARFF, InputError
-from itofit.learning.paper.arff import Problem, State, draw, magnitude, stagnates, start, step, train
+from itofit.learning.metropolis import draw, magnitude
+from itofit.learning.paper.arff import Problem, State, stagnates, start, step, train
 from itofit.waves.normal_equations import DirectNormalEquations
 
 

@@ -51,7 +51,7 @@ def test_each_drift_depends_on_its_own_input_in_a_separable_problem():
     own = 0
     for seed in range(6):
         sde = fit(system(seed=seed), rng=seed)
-        words = [sde.drift_settings.depends_on(j, 2) for j in range(2)]
+        words = [sde.drift_function.training.depends_on(j, 2) for j in range(2)]
         assert words[0] not in ("nothing", "input 1")
         assert words[1] not in ("nothing", "input 0")
         jacobian = sde.drift_jacobian(np.random.default_rng(1).uniform(-0.9, 0.9, (50, 2)))
@@ -68,7 +68,7 @@ def test_a_constant_noise_is_found_to_be_constant():
     for seed in range(6):
         sde = fit(system(seed=seed), rng=seed)
         sigma = sde.covariance(np.random.default_rng(1).uniform(-1, 1, (50, 2)))
-        if sde.covariance_settings.n_features:
+        if sde.covariance_function.training.n_features:
             continue
         n_constant += 1
         assert np.ptp(sigma, axis=0).max() == 0
@@ -308,7 +308,7 @@ def test_weight_drift_false_leaves_the_drift_to_one_covariance():
     weighted, plain = fit(data, rng=0), fit(data, rng=0, weight_drift=False)
     assert (weighted.drift(data.inputs) != plain.drift(data.inputs)).any()
     # the same frequencies in both: only amplitudes differ
-    np.testing.assert_array_equal(weighted.drift_series.omega, plain.drift_series.omega)
+    np.testing.assert_array_equal(weighted.drift_function.series.omega, plain.drift_function.series.omega)
 
 
 def test_cross_fit_false_takes_residuals_of_the_drift_itself():
@@ -329,7 +329,7 @@ def test_parameters_of_a_search_are_obeyed(name):
     history = getattr(sde, f"{name}_history")
     assert history.n_iterations == 3
     assert history.n_features == 9
-    assert len(sde.drift_series.omega) == (9 if name == "drift" else 64)
+    assert len(sde.drift_function.series.omega) == (9 if name == "drift" else 64)
 
 
 def test_a_given_ridge_of_the_drift_is_obeyed():
@@ -340,8 +340,8 @@ def test_a_given_ridge_of_the_drift_is_obeyed():
 
 def test_refine_false_is_still_algorithm_2():
     sde = fit(system(200), refine=False, rng=0, drift=ARFF(n_features=8), covariance=ARFF(n_features=8))
-    assert isinstance(sde.drift_settings, Settings)
-    assert isinstance(sde.covariance_history, History)
+    assert isinstance(sde.drift_function.training, Settings)
+    assert isinstance(sde.covariance_function.training, History)
     assert (sde.link, sde.structure, sde.candidates, sde.floor) == ("identity", "full", (), 1e-3)
     assert np.isinf(sde.limits[1]).all()
 
@@ -468,13 +468,13 @@ def test_summary_says_what_was_chosen(rich):
     assert f"structure   {rich.structure}, {rich.link} link" in text
     assert "600 transitions in 12 groups" in text
     assert "frequencies searched on all of them" in text
-    assert f"{rich.drift_settings.n_features} frequencies" in text
+    assert f"{rich.drift_function.training.n_features} frequencies" in text
     assert "held-out loss of the candidates" in text
     assert text.count("+0.0000") >= 1
     for candidate in rich.candidates:
         assert f"{candidate.structure}, {candidate.link} link, frequencies of the {candidate.frequencies}" in text
     for j in range(2):
-        assert rich.drift_settings.depends_on(j, 2) in text
+        assert rich.drift_function.training.depends_on(j, 2) in text
     assert "seed        7" in text
     assert "None" not in text
     assert "nan" not in text

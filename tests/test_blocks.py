@@ -500,10 +500,10 @@ def assert_same_model(found, expected, tolerance=1e-8):
     close(found.covariance(x, raw=True), expected.covariance(x, raw=True))
     close(found.floor_factor, expected.floor_factor)
     for a, b in (
-        (found.drift_history, expected.drift_history),
-        (found.covariance_history, expected.covariance_history),
+        (found.drift_function.training, expected.drift_function.training),
+        (found.covariance_function.training, expected.covariance_function.training),
     ):
-        if isinstance(expected.drift_settings, AutomaticSettings):
+        if isinstance(expected.drift_function.training, AutomaticSettings):
             close(a.log_evidence, b.log_evidence)
             equal(a.iteration, b.iteration)
         else:
@@ -516,8 +516,8 @@ def assert_same_model(found, expected, tolerance=1e-8):
     for field in ("seed", "kind", "structure", "link", "floored_share", "searched_on"):
         assert getattr(found, field) == getattr(expected, field)
     for a, b in (
-        (found.drift_settings, expected.drift_settings),
-        (found.covariance_settings, expected.covariance_settings),
+        (found.drift_function.training, expected.drift_function.training),
+        (found.covariance_function.training, expected.covariance_function.training),
     ):
         if isinstance(b, AutomaticSettings):
             assert a.n_features == b.n_features
@@ -554,7 +554,7 @@ def test_the_cut_into_blocks_does_not_show_in_what_is_learned(structure, m, form
     for found, expected in models:
         assert_same_model(found, expected, 1e-8)
         assert_same_model(found, models[0][0], 0)  # between cuts no bit may differ
-        assert refine or found.drift_settings.normal_equations == form
+        assert refine or found.drift_function.training.parameters.normal_equations == form
 
 
 @ALGORITHMS

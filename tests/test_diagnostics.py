@@ -83,7 +83,7 @@ def paths(sde, n_paths, n_steps, rng, h=H, noise=None):
 
 def with_offset(sde, *offset):
     """The same model with another constant term of its drift."""
-    return replace(sde, drift_series=replace(sde.drift_series, offset=np.array(offset)))
+    return replace(sde, drift_series=replace(sde.drift_function.series, offset=np.array(offset)))
 
 
 def tracks(sde, n_paths=50, n_steps=100, seed=0, h=H, noise=None):

@@ -719,8 +719,8 @@ def test_both_forms_learn_the_same_functions(D, delta, refine):
     for form in ("direct", "gridded"):
         arff = ARFF(n_features=20, delta=delta / D, max_iterations=8, normal_equations=form)
         sde = itofit.fit(data, drift=arff, covariance=arff, refine=refine, rng=3)
-        assert refine or sde.drift_settings.normal_equations == form
-        values.append((sde.drift(x), sde.covariance(x), sde.drift_history.acceptance))
+        assert refine or sde.drift_function.training.parameters.normal_equations == form
+        values.append((sde.drift(x), sde.covariance(x), sde.drift_function.training.acceptance))
     assert np.ptp(values[0][0]) > 1
     for direct, grid in zip(*values, strict=True):
         np.testing.assert_allclose(grid, direct, rtol=0, atol=1e-6 * np.abs(direct).max())
@@ -733,8 +733,8 @@ def test_frequencies_that_grow_too_large_start_a_direct_training(D):
     wide = ARFF(n_features=20, delta=1e3, max_iterations=8)
     wide, narrow = replace(wide, normal_equations="gridded"), ARFF(n_features=8)
     sde = itofit.fit(data, drift=wide, covariance=narrow, refine=False, rng=3)
-    assert sde.drift_settings.normal_equations == "direct"
-    assert sde.drift_history.n_iterations == 8
+    assert sde.drift_function.training.parameters.normal_equations == "direct"
+    assert sde.drift_function.training.n_iterations == 8
     assert np.isfinite(sde.drift(x)).all()
 
 

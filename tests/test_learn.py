@@ -47,12 +47,14 @@ def test_algorithm_2_equals_the_loops_with_the_same_random_numbers(structure, m)
         delta=0.5,
         gamma=1.0,
         resample=True,
-        pairing=sde.drift_settings.pairing,
+        pairing=sde.drift_function.training.parameters.pairing,
         min_iterations=3,
         max_iterations=12,
     )
     np.testing.assert_allclose(sde.drift(data.inputs), drift(data.inputs), rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(sde.covariance_series(data.inputs), entries(data.inputs), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        sde.covariance_function.series(data.inputs), entries(data.inputs), rtol=1e-10, atol=1e-10
+    )
 
 
 def test_algorithm_2_learns_all_of_the_covariance_unless_told_otherwise():
@@ -197,12 +199,12 @@ def test_search_on_a_subset_ends_with_a_solve_on_all_rows():
         return np.sqrt(np.mean((model.drift(x)[:, 0] + 2 * x) ** 2))
 
     assert error(sde) < 0.6 * error(alone)
-    u = (data.inputs - sde.drift_series.shift) / sde.drift_series.scale
-    S = np.exp(1j * u @ sde.drift_series.omega.T)
-    z = data.rates - sde.drift_series.offset
+    u = (data.inputs - sde.drift_function.series.shift) / sde.drift_function.series.scale
+    S = np.exp(1j * u @ sde.drift_function.series.omega.T)
+    z = data.rates - sde.drift_function.series.offset
     # all rows but the hundred held out: the same amplitudes up to what a hundred rows can change
     beta = np.linalg.solve(S.conj().T @ S + 1e-4 * len(z) * np.eye(16), S.conj().T @ z)
-    values, expected = sde.drift_series(data.inputs) - sde.drift_series.offset, (S @ beta).real
+    values, expected = sde.drift_function.series(data.inputs) - sde.drift_function.series.offset, (S @ beta).real
     assert np.sqrt(np.mean((values - expected) ** 2)) < 0.03 * np.sqrt(np.mean(expected**2))
 
 
@@ -238,7 +240,7 @@ def test_off_diagonal_targets_without_correlation_do_not_drown_the_others(refine
 def test_reaching_the_last_iteration_warns_and_is_recorded():
     with pytest.warns(itofit.ConvergenceWarning, match="covariance ended at max_iterations = 3"):
         sde = itofit.fit(walk(), drift=FEW, covariance=ARFF(n_features=8, max_iterations=3), refine=False, rng=0)
-    assert sde.covariance_history.stopped == "max_iterations"
+    assert sde.covariance_function.training.stopped == "max_iterations"
 
 
 def waves(n=4000):

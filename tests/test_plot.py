@@ -245,7 +245,7 @@ def test_even_noise_needs_no_second_potential(one):
     sde, data = one
     from dataclasses import replace
 
-    series = sde.covariance_series
+    series = sde.covariance_function.series
     even = replace(sde, covariance_series=replace(series, beta=0 * series.beta))
     assert len([each for each in plot.potential(even, data, ax=new_axes()).lines if "Σ" in each.get_label()]) == 0
 

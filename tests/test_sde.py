@@ -98,7 +98,7 @@ def test_floored_points_are_found_and_their_share_is_told():
 def test_limits_hold_and_places_that_need_them_are_found(structure, link):
     sde, data = fitted(structure=structure, link=link)
     limits = np.array([[0.9, 0.9], [1.1, 1.1]])  # so narrow that some places need them
-    sde = with_functions(sde, sde.drift_series, sde.covariance_series, sde.box, limits=limits)
+    sde = with_functions(sde, sde.drift_function.series, sde.covariance_function.series, sde.box, limits=limits)
     inverse = np.linalg.inv(sde.floor_factor)
 
     def values(raw):

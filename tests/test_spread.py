@@ -280,7 +280,7 @@ def test_members_of_an_ensemble_have_frequencies_of_their_own_and_are_repeatable
     assert len(set(seeds)) == 3
     for one, other in zip(first.members, again.members, strict=True):
         np.testing.assert_array_equal(one.drift(data.inputs), other.drift(data.inputs))
-        assert not np.array_equal(one.drift_series.omega, first.drift_series.omega)
+        assert not np.array_equal(one.drift_function.series.omega, first.drift_function.series.omega)
 
 
 @pytest.mark.parametrize("bad", [1, 0, -3, 2.5, "8"])

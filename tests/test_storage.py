@@ -127,12 +127,12 @@ def test_the_functions_come_back_to_the_last_bit(sde, tmp_path):
     ):
         np.testing.assert_array_equal(call(back), call(sde))
     assert back.seed == 7
-    assert back.drift_settings.n_features == 8
+    assert back.drift_function.training.n_features == 8
     assert back.data.n_transitions == 60
     assert back.data.n_groups == 6
     assert back.floor == sde.floor
     np.testing.assert_array_equal(back.limits, sde.limits)
-    np.testing.assert_array_equal(back.drift_history.seconds, sde.drift_history.seconds)
+    np.testing.assert_array_equal(back.drift_function.training.seconds, sde.drift_function.training.seconds)
 
 
 def test_the_course_of_the_training_comes_back(tmp_path):
