@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from itofit.learning.automatic.evidence import OFF, Basis, principal_features, regress, solve_penalised, updated_ridges
+from itofit.learning.automatic.evidence import (
+    Basis,
+    principal_features,
+    regress,
+    solve_penalised,
+    updated_ridges,
+)
+from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
+from itofit.waves.scaling import Scaling
 
 GROUP = np.repeat([0, 1, 2], [4, 3, 5])
 
@@ -83,7 +91,7 @@ def test_series_is_intercept_plus_features_at_new_points():
     shift, scale = np.array([300.0, -2.0]), np.array([0.01, 50.0])
     intercept, c = rng.normal(size=3), rng.normal(size=(len(basis.mean), 3))
     new = rng.uniform(-1, 1, (40, 2))
-    series = basis.series(intercept, c, shift, scale)
+    series = basis.series(intercept, c, Scaling(shift, scale, np.zeros(2), scale > 0))
     expected = intercept + basis.at(new) @ c
     np.testing.assert_allclose(series(shift + scale * new), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
 
@@ -171,7 +179,7 @@ def test_ridges_of_largest_evidence_are_a_fixed_point_of_their_update(groups):
     c, inverse_diagonal, _ = solve_penalised(A, b[:, 0], P)
     determined = np.bincount(basis.group, 1 - inverse_diagonal * P)
     used = np.bincount(basis.group, basis.penalty * c**2)
-    on = fit.ridges < OFF
+    on = fit.ridges < SWITCHED_OFF
     assert on.sum() >= 2
     # where the update rests, λ = σ² (γ + 1) / Σ c²/μ; it is left when log λ moves by less than 0.2
     np.testing.assert_allclose(np.log(fit.variance * (determined + 1)[on] / (fit.ridges * used)[on]), 0, atol=0.2)
@@ -193,8 +201,8 @@ def test_update_of_ridges_rests_where_the_formula_says_and_switches_off_for_good
     determined, used, variance = np.array([3.0, 2.0, 1e-4, 2.0]), np.array([0.5, 2.0, 1.0, 1.0]), 0.7
     rest = variance * (determined + 1) / used
     np.testing.assert_allclose(updated_ridges(rest, determined, variance, used)[:2], rest[:2])
-    assert updated_ridges(rest, determined, variance, used)[2] == OFF
-    assert updated_ridges(np.full(4, OFF), determined, variance, used)[3] == OFF
+    assert updated_ridges(rest, determined, variance, used)[2] == SWITCHED_OFF
+    assert updated_ridges(np.full(4, SWITCHED_OFF), determined, variance, used)[3] == SWITCHED_OFF
     above, below = (
         updated_ridges(10 * rest, determined, variance, used),
         updated_ridges(rest / 10, determined, variance, used),
@@ -209,7 +217,7 @@ def test_noise_switches_groups_off():
     for seed in range(200):
         u, y, weight, omega = problem(n=100, seed=seed)
         basis, A, b = features(u, y, weight, omega)
-        on += (regress(A, b[:, 0], float(y[:, 0] @ y[:, 0]), 100, basis).ridges < OFF).any()
+        on += (regress(A, b[:, 0], float(y[:, 0] @ y[:, 0]), 100, basis).ridges < SWITCHED_OFF).any()
     assert on <= 22
 
 
@@ -221,7 +229,7 @@ def test_a_signal_switches_on_the_group_of_its_input_and_not_that_of_another():
         y = y[:, 0] + 2 * u[:, 0] * np.sqrt(12)
         y -= y.mean()
         basis, A, b = features(u, y[:, None], weight, omega[GROUP < 2], GROUP[GROUP < 2])
-        on = regress(A, b[:, 0], float(y @ y), len(y), basis).ridges < OFF
+        on = regress(A, b[:, 0], float(y @ y), len(y), basis).ridges < SWITCHED_OFF
         own, other = own + on[0], other + on[1]
     assert own == 40
     assert other <= 4
@@ -280,5 +288,5 @@ def test_penalised_solution_of_an_indefinite_matrix_is_refused():
 def test_basis_without_features_is_none_at_all():
     basis = Basis(np.zeros((1, 2)), np.zeros((2, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int), np.zeros(0))
     assert basis.at(np.zeros((5, 2))).shape == (5, 0)
-    series = basis.series(np.array([2.0, 3.0]), np.zeros((0, 2)), np.zeros(2), np.ones(2))
+    series = basis.series(np.array([2.0, 3.0]), np.zeros((0, 2)), Scaling.of(np.zeros(2), np.ones(2), np.zeros(2)))
     np.testing.assert_array_equal(series(np.zeros((4, 2))), np.tile([2.0, 3.0], (4, 1)))
