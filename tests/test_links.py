@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from itofit.matrices.links import EPSILON, IDENTITY, LINKS, Shape, Spectrum, covariance_at
+from itofit.matrices.links import (
+    EPSILON,
+    IDENTITY,
+    LARGEST_FOLD_FACTOR,
+    LARGEST_LOG_STEP,
+    LINKS,
+    TO_THE_BOUNDARY,
+    Shape,
+    Spectrum,
+    covariance_at,
+)
 from itofit.matrices.symmetric import LEAST_RATIO
 
 each_link = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
@@ -145,3 +155,149 @@ def test_decoupled_entries_are_their_own_spectrum():
     assert Shape("diagonal", 3).separate
     assert not Shape("full", 2).separate
     assert [shape.n_entries for shape in SHAPES] == [1, 3, 10, 3]
+
+
+# What a model keeps
+
+
+def some_matrices(link, shape, n=6, seed=0):
+    """Entries of H with a positive definite C, and a factor L of the structure's own."""
+    rng = np.random.default_rng(seed)
+    own = np.equal(*np.tril_indices(shape.d)) if shape.structure == "full" else np.ones(shape.d, dtype=bool)
+    H = link.at_one * own + 0.2 * rng.normal(size=(n, shape.n_entries))
+    L = np.tril(rng.normal(size=(shape.d, shape.d)), -1) + np.diag(rng.uniform(0.5, 3.0, shape.d))
+    return H, L if shape.structure == "full" else np.diag(np.diagonal(L))
+
+
+def unlimited(shape):
+    return UNLIMITED * np.ones((2, shape.d))
+
+
+@each_link
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_is_kept_gives_the_covariance_back(link, shape):
+    H, L = some_matrices(link, shape)
+    sigma, changed = link.covariance(link.kept(H, L, shape), L, shape, unlimited(shape))
+    assert not changed.any()
+    for i, entries in enumerate(H):
+        np.testing.assert_allclose(sigma[i], L @ of_matrix(matrix(entries, shape), link) @ L.T, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(sigma, sigma.swapaxes(1, 2))
+
+
+@each_link
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_what_is_kept_is_linear_in_the_amplitudes(link, shape):
+    """So amplitudes of H become those of the kept functions, feature by feature."""
+    rng = np.random.default_rng(1)
+    B, X = rng.normal(size=(4, shape.n_entries)), rng.normal(size=(9, 4))
+    _, L = some_matrices(link, shape)
+    np.testing.assert_allclose(X @ link.kept(B, L, shape), link.kept(X @ B, L, shape), rtol=1e-10, atol=1e-12)
+
+
+@each_link
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_kept_functions_are_held_within_limits_in_units_of_the_mean_covariance(link, shape):
+    H, L = some_matrices(link, shape, n=40)
+    limits = np.array([[0.8] * shape.d, [1.3] * shape.d])
+    free, _ = link.covariance(link.kept(H, L, shape), L, shape, unlimited(shape))
+    sigma, changed = link.covariance(link.kept(H, L, shape), L, shape, limits)
+    inverse = np.linalg.inv(L)
+    before, after = (np.linalg.eigvalsh(inverse @ matrices @ inverse.T) for matrices in (free, sigma))
+    np.testing.assert_array_equal(changed, ((before < 0.8) | (before > 1.3)).any(axis=1))
+    assert changed.any()
+    np.testing.assert_allclose(after, np.clip(before, 0.8, 1.3), rtol=1e-10)
+
+
+def test_the_identity_leaves_matrices_within_their_limits_alone_to_the_last_bit():
+    shape = Shape("full", 3)
+    H, L = some_matrices(IDENTITY, shape)
+    kept = IDENTITY.kept(H, L, shape)
+    sigma, changed = IDENTITY.covariance(kept, L, shape, np.array([[1e-3] * 3, [1e3] * 3]))
+    assert not changed.any()
+    np.testing.assert_array_equal(sigma[:, *np.tril_indices(3)], kept)
+
+
+@each_link
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_derivatives_are_finite_differences_of_the_covariance(link, shape):
+    H, L = some_matrices(link, shape)
+
+    def sigma(at):
+        return link.covariance(link.kept(at, L, shape), L, shape, unlimited(shape))[0]
+
+    changes = list(link.derivatives(link.kept(H, L, shape), L, shape))
+    assert len(changes) == shape.n_entries
+    for e, change in enumerate(changes):
+        step = 1e-6 * np.eye(shape.n_entries)[e]
+        finite = (sigma(H + step) - sigma(H - step)) / 2e-6
+        np.testing.assert_allclose(change, finite, rtol=1e-7, atol=1e-7 * np.abs(L).max() ** 2)
+
+
+# Fitting
+
+SEPARATE, COUPLED = Shape("diagonal", 3), Shape("full", 3)
+
+
+@each_link
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_a_step_of_decoupled_entries_keeps_them_where_the_link_allows(link, size):
+    rng = np.random.default_rng(0)
+    H, change = rng.uniform(0.1, 2.0, (50, 3)), size * rng.normal(size=(50, 3)) * [1.0, 10.0, 1e-6]
+    share = link.largest_share(H, change, SEPARATE)
+    assert share.shape == (3,)
+    assert ((share > 0) & (share <= 1)).all()
+    if link.name == "identity":  # most of the way to zero, and all of it if it ends before
+        left = (H + share * change) / H
+        assert left.min() > (1 - TO_THE_BOUNDARY) * (1 - 1e-12)
+        whole = ((H + change) / H).min(axis=0) > 1 - TO_THE_BOUNDARY
+        np.testing.assert_array_equal(share == 1, whole)
+        np.testing.assert_allclose(left.min(axis=0)[~whole], 1 - TO_THE_BOUNDARY)
+    elif link.name == "log":
+        np.testing.assert_allclose(share, min(1.0, LARGEST_LOG_STEP / np.abs(change).max()))
+    else:
+        np.testing.assert_array_equal(share, 1.0)
+
+
+@each_link
+def test_a_step_of_coupled_entries_has_one_share(link):
+    rng = np.random.default_rng(0)
+    H, change = rng.normal(size=(2, 50, 6)) * [[[1.0]], [[100.0]]]
+    expected = LARGEST_LOG_STEP / np.abs(change).max() if link.name == "log" else 1.0
+    np.testing.assert_allclose(link.largest_share(H, change, COUPLED), [expected])
+    np.testing.assert_array_equal(link.largest_share(H, np.zeros_like(change), COUPLED), [1.0])
+
+
+@each_link
+def test_what_was_extrapolated_stays_near(link):
+    rng = np.random.default_rng(0)
+    H = rng.uniform(0.5, 2.0, (50, 3))
+    values = H + 100 * rng.normal(size=(50, 3))
+    near = link.near(values, H, SEPARATE)
+    if link.name == "identity":
+        np.testing.assert_array_equal(near, np.clip(values, H / LARGEST_FOLD_FACTOR, H * LARGEST_FOLD_FACTOR))
+        assert (near > 0).all()
+    elif link.name == "log":
+        assert np.abs(near - H).max() <= LARGEST_LOG_STEP * (1 + 1e-12)
+    else:
+        np.testing.assert_array_equal(near, values)
+    np.testing.assert_array_equal(link.near(H, H, SEPARATE), H)
+    six = rng.normal(size=(4, 6))
+    np.testing.assert_array_equal(link.near(six + 0.1, six, COUPLED), six + 0.1)
+
+
+@each_link
+def test_standard_deviations_follow_those_of_the_covariance_to_first_order(link):
+    """Standard deviations of H are those of C over g'(η): before C = g(η) grows by a ratio, and after."""
+    typical, ratio, added = np.array([0.3, 1.0, 4.0]), np.array([0.5, 1.0, 3.0]), np.array([0.1, 0.2, 0.3])
+    inverse = {"identity": lambda C: C, "square": np.sqrt, "log": np.log}[link.name]
+    np.testing.assert_allclose(link.value(inverse(typical)), typical, rtol=1e-11)
+    factor, more = link.spread_with(ratio, added, typical)
+    np.testing.assert_allclose(factor, ratio * link.slope(inverse(typical)) / link.slope(inverse(ratio * typical)))
+    np.testing.assert_allclose(more, added * typical / link.slope(inverse(typical)))
+
+
+def test_links_are_found_by_their_names_the_simplest_first():
+    assert list(LINKS) == ["identity", "log", "square"]
+    assert all(link.name == name for name, link in LINKS.items())
+    assert [name for name, link in LINKS.items() if link.linear] == ["identity"]
+    assert len({link.symbol for link in LINKS.values()}) == len({link.meaning for link in LINKS.values()}) == 3
