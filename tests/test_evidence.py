@@ -337,7 +337,7 @@ def test_ridges_end_at_the_fixed_point_of_the_evidence(start, monkeypatch):
 
 
 def test_a_ridge_beyond_what_the_signal_can_bring_back_goes_up():
-    """Where (γ + DOUBT)(N + λ)² > λ N Σ z²: from there the loop would need less doubt to come back."""
+    """Where (γ + DOUBT)(N + λ)² > λ N Σ z² every update is larger than the ridge before it."""
     solve, _ = orthogonal(SIGNAL)
     weak = np.square(SIGNAL[3:6]).sum()
     for start, on in ((0.5 * N * weak, True), (2 * N * weak, False)):
