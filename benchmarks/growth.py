@@ -24,7 +24,7 @@ from itofit._blocks import one_blas_thread
 from itofit._progress import Progress
 from itofit.data.rows import ArrayRows, column_range
 from itofit.learning.paper.arff import train
-from itofit.learning.paper.regression import Sample
+from itofit.learning.paper.regression import Rows, TrainingSet
 from itofit.waves.scaling import Scaling
 
 K = 128
@@ -44,7 +44,7 @@ class Recorder:
 
     def __init__(self, equations):
         self.equations = equations
-        self.n_inputs = equations.n_inputs
+        self.n_inputs, self.n_outputs = equations.n_inputs, equations.n_outputs
         self.asked = []
 
     def solve(self, omega, ridge):
@@ -53,7 +53,7 @@ class Recorder:
         return self.equations.solve(omega, ridge)
 
 
-def sample_of(x, y, form):
+def training_set(x, y, form):
     arff = ARFF(
         n_features=K,
         delta=0.2,
@@ -62,25 +62,33 @@ def sample_of(x, y, form):
         normal_equations=form,
         search_rows=len(x),
     )
-    scaling = Scaling.of(*column_range(x), y.mean(axis=0))
-    return Sample(np.random.default_rng(0), ArrayRows(x, y), arff, scaling, Progress(False), "training")
+    rows = Rows(
+        data=ArrayRows(x, y),
+        points_and_targets=lambda block: (block.x, block.y),
+        scaling=Scaling.of(*column_range(x), y.mean(axis=0)),
+        n_rows=len(x),
+        n_outputs=y.shape[1],
+        progress=Progress(False),
+        label="training",
+    )
+    return TrainingSet(np.random.default_rng(0), rows, arff)
 
 
 def recorded(x, y):
     """The frequencies that a training solved for: the start, then two for each iteration."""
-    sample = sample_of(x, y, "gridded")
-    problem = sample.problem(y.std(axis=0))
+    rows = training_set(x, y, "gridded")
+    problem = rows.problem(y.std(axis=0))
     recorder = Recorder(problem.train)
-    train(np.random.default_rng(1), problem._replace(train=recorder), sample.settings)
+    train(np.random.default_rng(1), problem._replace(train=recorder), rows.settings)
     return recorder.asked[1:]
 
 
 def measure(x, y, form, asked, repeats):
     """Seconds to read the rows, and of an iteration."""
     began = time.perf_counter()
-    sample = sample_of(x, y, form)
+    rows = training_set(x, y, form)
     read = time.perf_counter() - began
-    problem, ridge = sample.problem(y.std(axis=0)), sample.settings.ridge
+    problem, ridge = rows.problem(y.std(axis=0)), rows.settings.ridge
     iterations = list(zip(asked[::2], asked[1::2], strict=True))
     if form == "direct":
         iterations = iterations[:3]

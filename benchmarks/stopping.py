@@ -24,7 +24,7 @@ from common import write_results
 from itofit._progress import Progress
 from itofit.data.rows import ArrayRows
 from itofit.experiments import EXPERIMENTS
-from itofit.learning.paper.regression import Sample, fit_series
+from itofit.learning.paper.regression import Rows, TrainingSet, fit_series
 from itofit.waves.parameters import Pairing
 from itofit.waves.scaling import Scaling
 
@@ -60,11 +60,18 @@ def drift_errors(experiment, pairing, seed):
     data = experiment.sample(9000, rng=rng, fine_steps=50)
     settings = replace(experiment.settings, pairing=pairing, min_iterations=ITERATIONS, max_iterations=ITERATIONS)
     x, y = data.inputs, data.rates
-    scaling = Scaling.of(x.min(axis=0), x.max(axis=0), y.mean(axis=0))
-    sample = Sample(rng, ArrayRows(x, y), settings, scaling, Progress(False), "drift")
-    trained = fit_series(rng, sample, y.std(axis=0))
+    rows = Rows(
+        data=ArrayRows(x, y),
+        points_and_targets=lambda block: (block.x, block.y),
+        scaling=Scaling.of(x.min(axis=0), x.max(axis=0), y.mean(axis=0)),
+        n_rows=len(x),
+        n_outputs=y.shape[1],
+        progress=Progress(False),
+        label="drift",
+    )
+    learned = fit_series(rng, TrainingSet(rng, rows, settings), y.std(axis=0))
     truth = np.mean((y - experiment.drift(data.inputs)) ** 2) / y.var()
-    return trained.history.validation_error[1:] - truth
+    return learned.training.score[1:] - truth
 
 
 def main():
