@@ -7,6 +7,7 @@ import pytest
 
 import itofit
 from itofit import ARFF, InputError, Transitions, fit
+from itofit.learning.automatic.search import search
 from itofit.matrices.links import LINKS
 from itofit.model.summary import candidates_text
 from itofit.model.training import Candidate
@@ -318,15 +319,24 @@ def test_cross_fit_false_takes_residuals_of_the_drift_itself():
 
 
 @pytest.mark.parametrize("name", ["drift", "covariance"])
-def test_parameters_of_a_search_are_obeyed(name):
+def test_parameters_of_a_search_are_obeyed(name, monkeypatch):
+    searched = []
+
+    def kept(*args, **kwargs):
+        searched.append(search(*args, **kwargs))
+        return searched[-1]
+
+    monkeypatch.setattr("itofit.learning.automatic.method.search", kept)
     arff = ARFF(n_features=9, min_iterations=3, max_iterations=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", itofit.ConvergenceWarning)
         sde = fit(system(varying=0.4), rng=0, **{name: arff})
     training = getattr(sde, f"{name}_function").training
     assert training.n_iterations == 3
-    assert training.n_features == 9
     assert training.parameters == arff
+    drift, covariance = (len(each.best.basis.omega) for each in searched)
+    assert (drift if name == "drift" else covariance) == 9
+    assert training.n_features == 9 if name == "drift" else training.n_features <= 9  # of Σ, those in use
     assert len(sde.drift_function.series.omega) == (9 if name == "drift" else 64)
 
 
