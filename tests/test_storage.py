@@ -246,6 +246,40 @@ def test_the_file_is_one_npz_of_plain_arrays_and_json(file_bytes):
     assert {array.dtype.kind for array in arrays.values()} <= {"f", "i", "c", "U"}
 
 
+def test_the_drift_follows_from_the_members_of_the_file_as_documented(sde, file_bytes):
+    with np.load(io.BytesIO(file_bytes), allow_pickle=False) as file:
+        omega, beta, shift, scale, offset = (
+            file[f"drift_function.series.{name}"] for name in ("omega", "beta", "shift", "scale", "offset")
+        )
+    u = (X0 - shift) / scale
+    np.testing.assert_allclose(sde.drift(X0), offset + (np.exp(1j * u @ omega.T) @ beta).real, rtol=1e-10, atol=1e-12)
+
+
+# Messages
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays, metadata: metadata.pop("model"), "the model in its metadata must be a dict, got NoneType"),
+        (lambda arrays, metadata: metadata["model"].pop("kind of record"), "of unknown kind: None"),
+        (lambda arrays, metadata: metadata["model"]["data"].update({"kind of record": "Bomb"}), "unknown kind: 'Bomb'"),
+        (lambda arrays, metadata: metadata["model"].pop("link"), "link of a LearnedSDE is missing"),
+        (lambda arrays, metadata: arrays.pop("drift_function.series.beta"), "beta of a FourierSeries is missing"),
+        (lambda arrays, metadata: arrays.update(other=np.zeros(1)), "'other'"),
+        (lambda arrays, metadata: arrays.update({"a.b": np.zeros(1)}), r"no part of a model is called a\.b"),
+        (
+            lambda arrays, metadata: arrays.update(box=np.zeros((2, 3))),
+            r"box must be float64 of shape \(2, 2\), got float64 of shape \(2, 3\)",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(file_bytes, tmp_path, change, message):
+    path = rewritten(file_bytes, tmp_path / "model.npz", change)
+    with pytest.raises(ModelFileError, match=rf"model\.npz is not a complete itofit model: .*{message}"):
+        load(path)
+
+
 # Where it is written
 
 

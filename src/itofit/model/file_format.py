@@ -47,13 +47,15 @@ def write_model(path: str | os.PathLike[str], sde: LearnedSDE) -> None:
 def read_model(path: str | os.PathLike[str], model: type[M]) -> M:
     """Read a model; a ModelFileError says what is wrong with the file if it holds none."""
     arrays, metadata = storage.read(path)
+    plain: Any = metadata.get("model")
     try:
-        sde = _unpacked(arrays, metadata["model"], {kind.__name__: kind for kind in (*RECORDS, model)})
+        _check_kind("the model in its metadata", plain, dict)
+        sde = _unpacked(arrays, plain, {kind.__name__: kind for kind in (*RECORDS, model)})
         if not isinstance(sde, model):
             raise InputError(f"it holds a {type(sde).__name__}")
         for each in _models_in(sde):
             _check_model(each)
-        _check_nothing_else(sde, arrays, metadata["model"])
+        _check_nothing_else(sde, arrays, plain)
         return sde
     except NOT_A_MODEL as error:
         raise ModelFileError(f"{path} is not a complete itofit model: {error}") from error
@@ -98,7 +100,10 @@ def _packed(record: object) -> tuple[Arrays, dict[str, Any]]:
 def _unpacked(arrays: Arrays, plain: Mapping[str, Any], kinds: Mapping[str, Callable[..., object]]) -> object:
     """The record that `_packed` took apart."""
     contents = dict(plain)
-    kind = kinds[contents.pop("kind of record")]
+    name_of_kind = contents.pop("kind of record", None)
+    if name_of_kind not in kinds:
+        raise InputError(f"a record of it is of unknown kind: {name_of_kind!r}")
+    kind = kinds[name_of_kind]
     values: dict[str, object] = {name: array for name, array in arrays.items() if "." not in name}
     for name, content in contents.items():
         if isinstance(content, dict):
@@ -112,7 +117,7 @@ def _unpacked(arrays: Arrays, plain: Mapping[str, Any], kinds: Mapping[str, Call
             values[name] = content
     missing = [name for name in _field_names(kind) if name not in values]  # also of those that have a default
     if missing:
-        raise InputError(f"{', '.join(missing)} of a {plain['kind of record']} is missing")
+        raise InputError(f"{', '.join(missing)} of a {name_of_kind} is missing")
     return kind(**values)
 
 
