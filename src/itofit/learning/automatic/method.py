@@ -23,8 +23,8 @@ from itofit._checks import Float, Int
 from itofit._progress import Progress
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.all_rows import AllRows
+from itofit.learning.automatic.candidates import Comparison, ResidualProducts
 from itofit.learning.automatic.cells import Plan
-from itofit.learning.automatic.choice import Comparison, ResidualProducts
 from itofit.learning.automatic.covariance import fit_covariance
 from itofit.learning.automatic.drift import Drift, DriftCells, drift_of_one_covariance, weighted_drift
 from itofit.learning.automatic.evidence import Basis
