@@ -66,8 +66,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
         return import_module(f"itofit.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'itofit' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"itofit.{_LATER[name]}"), name)
-    return found
+    value = globals()[name] = getattr(import_module(f"itofit.{_LATER[name]}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -68,7 +68,7 @@ def check_learnable(survey: Survey, data: Data) -> None:
 
 
 def _variable(data: HasVariables, role: Literal["inputs", "increments"], place: int) -> Variable:
-    """A column, with its name if somebody gave it one."""
+    """A column, with its name if it was given one."""
     names = data.input_names if role == "inputs" else data.output_names
     return Variable(role, place, names[place] if has_given_names(data) else None)
 
