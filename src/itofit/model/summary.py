@@ -36,7 +36,8 @@ def summary_of(sde: LearnedSDE) -> str:
     if covariance.by_evidence:
         names = entry_names(sde.structure, sde.link, sde.output_names)
         lines.append(_line("", dependence_text(covariance, names, sde.input_names)))
-    lines.append(_line("structure", f"{sde.structure}: {STRUCTURES[sde.structure]}"))
+    if sde.n_outputs > 1:
+        lines.append(_line("structure", f"{sde.structure}: {STRUCTURES[sde.structure]}"))
     lines.append(_line("link", f"{sde.link}: {LINKS[sde.link].meaning}"))
     if len(sde.candidates) > 1:
         lines.append(_line("", "held-out loss of the candidates, above the best:"))
