@@ -10,7 +10,6 @@ from itofit._checks import ConvergenceWarning, DataWarning, ExtrapolationWarning
 from itofit._version import __version__
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.transitions import Transitions
-from itofit.learning.fit import fit
 from itofit.looking.report import report
 from itofit.model.learned import LearnedSDE, load
 from itofit.model.training import LearnedFunction, Training
@@ -20,6 +19,7 @@ from itofit.waves.series import FourierSeries
 if TYPE_CHECKING:
     from itofit import plot
     from itofit.data.files import read_transitions
+    from itofit.learning.fit import fit
     from itofit.learning.regressor import ARFFRegressor
     from itofit.looking.check import Diagnosis, Finding, check
 
@@ -54,6 +54,7 @@ _LATER = {
     "Diagnosis": "looking.check",
     "Finding": "looking.check",
     "check": "looking.check",
+    "fit": "learning.fit",
     "read_transitions": "data.files",
 }
 """Names whose modules are imported when they are asked for, since with what they need that takes long."""
