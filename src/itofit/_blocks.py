@@ -42,8 +42,8 @@ def _pool(process: int, n_threads: int, level: str = "chunks") -> ThreadPoolExec
 
 
 def _allowed_by_blas() -> int:
-    found = [library.num_threads for library in _controller().lib_controllers if library.user_api == "blas"]
-    return min(found, default=os.cpu_count() or 1)
+    limits = [library.num_threads for library in _controller().lib_controllers if library.user_api == "blas"]
+    return min(limits, default=os.cpu_count() or 1)
 
 
 def _take_control() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from itofit._checks import Float
+from itofit.learning.automatic.candidates import ResidualProducts
 from itofit.learning.automatic.cells import Cells
-from itofit.learning.automatic.choice import ResidualProducts
 from itofit.learning.automatic.search import Targets, groups_for
 from itofit.matrices.links import Shape
 from itofit.matrices.symmetric import Structure, entries, to_matrices
