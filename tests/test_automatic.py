@@ -475,7 +475,7 @@ def rich():
 def test_summary_says_what_was_chosen(rich):
     text = rich.summary()
     assert f"structure   {rich.structure}: " in text
-    assert f"link {rich.link}: " in text
+    assert f"link        {rich.link}: " in text
     assert "600 transitions in 12 groups" in text
     assert "frequencies searched on all of them" in text
     assert f"{rich.drift_function.training.n_features} frequencies" in text

@@ -482,8 +482,8 @@ def test_bad_arguments_are_found_before_any_work(monkeypatch, refine):
     def work(*args, **kwargs):
         raise AssertionError("training began")
 
-    for name in ("learn", "Automatic", "Paper"):
-        monkeypatch.setattr(f"itofit.learning.fit.{name}", work)
+    for name in ("fit.learn", "fit.Automatic", "paper.algorithm_2.Paper"):
+        monkeypatch.setattr(f"itofit.learning.{name}", work)
     for call, message in FITS.values():
         assert_refused(lambda call=call: call(refine=refine), message)
     assert_refused(lambda: fit(good(), rng="0"), "rng must be")

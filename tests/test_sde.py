@@ -223,8 +223,14 @@ def test_general_models_cannot_be_simulated():
 
 
 TEXTS = {
-    True: ("all of them", "8 frequencies", "the data determine", "f of x1", "x2", "limits", "link identity"),
-    False: ("8 features", "ridge 0.01", "direct sums", "limits      Σ is at least 0.001 of its mean", "link identity"),
+    True: ("all of them", "8 frequencies", "the data determine", "f of x1", "x2", "limits", "link        identity"),
+    False: (
+        "8 features",
+        "ridge 0.01",
+        "direct sums",
+        "limits      Σ is at least 0.001 of its mean",
+        "link        identity",
+    ),
 }
 
 
