@@ -17,7 +17,6 @@ from hypothesis.extra import numpy as hnp
 
 import itofit
 from itofit import ARFF, InputError, Transitions
-from itofit.model.training import AutomaticSettings
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning"),
@@ -503,29 +502,19 @@ def assert_same_model(found, expected, tolerance=1e-8):
         (found.drift_function.training, expected.drift_function.training),
         (found.covariance_function.training, expected.covariance_function.training),
     ):
-        if isinstance(expected.drift_function.training, AutomaticSettings):
-            close(a.log_evidence, b.log_evidence)
-            equal(a.iteration, b.iteration)
-        else:
-            close(a.validation_error, b.validation_error)
+        close(a.score, b.score)
+        equal(a.iteration, b.iteration)
         equal(a.acceptance, b.acceptance)
-        assert (a.stopped, a.best_iteration) == (b.stopped, b.best_iteration)
+        equal(a.groups, b.groups)
+        np.testing.assert_allclose(a.ridges, b.ridges, rtol=tolerance)
+        close(a.determined, b.determined)
+        for field in ("judge", "stopped", "best_iteration", "n_features", "n_standing_out", "parameters"):
+            assert getattr(a, field) == getattr(b, field)
     equal(found.box, expected.box)
     equal(found.limits[0], expected.limits[0])
     close(np.minimum(found.limits[1], 1e9), np.minimum(expected.limits[1], 1e9))
     for field in ("seed", "kind", "structure", "link", "floored_share", "searched_on"):
         assert getattr(found, field) == getattr(expected, field)
-    for a, b in (
-        (found.drift_function.training, expected.drift_function.training),
-        (found.covariance_function.training, expected.covariance_function.training),
-    ):
-        if isinstance(b, AutomaticSettings):
-            assert a.n_features == b.n_features
-            equal(a.groups, b.groups)
-            np.testing.assert_allclose(a.ridges, b.ridges, rtol=tolerance)
-            close(a.determined, b.determined)
-        else:
-            assert a == b
     assert [candidate[:3] for candidate in found.candidates] == [candidate[:3] for candidate in expected.candidates]
     close([candidate.loss for candidate in found.candidates], [candidate.loss for candidate in expected.candidates])
     assert found.data == expected.data
@@ -777,7 +766,8 @@ def test_memory_of_a_fit_does_not_depend_on_the_number_of_blocks(monkeypatch, m,
 
     peak(2)  # what is made once and kept
     added_blocks, bytes_of_a_block = 60, 500 * 8 * (2 * m + 1)
-    added = peak(20 + added_blocks) - peak(20)
+    # 64 and 123 passes: sums are added as a tree, of which both keep at most six partial ones
+    added = peak(65 + added_blocks) - peak(65)
     assert added < 0.05 * added_blocks * bytes_of_a_block  # the length and the ranges of a block are kept
 
 

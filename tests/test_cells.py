@@ -9,6 +9,7 @@ from itofit.data import rows
 from itofit.data.survey import survey
 from itofit.learning.automatic import cells
 from itofit.learning.automatic.cells import FOLDS, SIDE, Plan
+from itofit.waves.scaling import Scaling
 
 QUIET = Progress(False)
 
@@ -20,8 +21,8 @@ def some(n=400, m=1, d=2, seed=0, n_groups=None):
 
 
 def plan_of(data, search_rows=None, seed=7):
-    found = survey(data, QUIET)
-    return Plan(found, 0.5 * (found.low + found.high), found.high - found.low, seed, search_rows)
+    surveyed = survey(data, QUIET)
+    return Plan(surveyed, Scaling.of(surveyed.low, surveyed.high, np.zeros(data.n_outputs)), seed, search_rows)
 
 
 def increments(block, fold):
@@ -42,7 +43,7 @@ def test_few_transitions_are_cells_as_they_are():
     data = some()
     plan, found = gathered(data)
     assert plan.how == "all of them"
-    np.testing.assert_allclose(found.u * plan.scale + plan.shift, data.inputs, atol=1e-12)
+    np.testing.assert_allclose(found.u * plan.scaling.scale + plan.scaling.shift, data.inputs, atol=1e-12)
     np.testing.assert_array_equal(found.count, np.ones(len(data)))
     np.testing.assert_array_equal(found.duration, data.h)
     np.testing.assert_array_equal(found.sums, data.increments)
@@ -56,7 +57,7 @@ def test_cells_of_a_grid_sum_up_all_transitions():
     assert len(found.u) <= SIDE * FOLDS
     assert found.count.sum() == len(data)
     assert (found.count > 0).all()
-    u = plan.scaled(data.inputs)
+    u = plan.scaling.points(data.inputs)
     np.testing.assert_allclose(found.duration.sum(), data.h.sum())
     np.testing.assert_allclose(found.sums.sum(axis=0), data.increments.sum(axis=0), atol=1e-9)
     np.testing.assert_allclose(found.duration @ found.u, data.h @ u, atol=1e-9)
@@ -67,7 +68,7 @@ def test_cells_of_a_grid_sum_up_all_transitions():
 def test_a_cell_of_the_grid_holds_what_lies_in_it_and_belongs_to_its_fold():
     data = some(n=6000)
     plan, found = gathered(data)
-    u, fold = plan.scaled(data.inputs)[:, 0], plan.folds(data, 0)
+    u, fold = plan.scaling.points(data.inputs)[:, 0], plan.folds(data, 0)
     width = 1 / SIDE
     assert found.count.max() > 1
     for cell in np.random.default_rng(0).choice(len(found.u), 50, replace=False):
@@ -86,7 +87,7 @@ def test_a_subset_holds_each_of_its_transitions_once():
     assert plan.how == "120 of them, drawn at random"
     kept = found.sums[:, 0].astype(int) - 1
     assert len(np.unique(kept)) == 120
-    np.testing.assert_allclose(found.u * plan.scale + plan.shift, data.inputs[kept], atol=1e-12)
+    np.testing.assert_allclose(found.u * plan.scaling.scale + plan.scaling.shift, data.inputs[kept], atol=1e-12)
     np.testing.assert_array_equal(found.duration, data.h[kept])
     np.testing.assert_array_equal(found.fold, plan.folds(data, 0)[kept])
     np.testing.assert_allclose(found.squares, (data.increments[kept] ** 2).sum(axis=0))
@@ -182,7 +183,7 @@ def test_the_same_seed_gives_the_same_cells_and_another_others():
 def test_inputs_at_the_ends_of_their_range_are_in_the_grid():
     data = some(n=6000)
     plan, found = gathered(data)
-    ends = np.sort(plan.scaled(data.inputs)[:, 0])[[0, -1]]
+    ends = np.sort(plan.scaling.points(data.inputs)[:, 0])[[0, -1]]
     np.testing.assert_allclose(ends, [-0.5, 0.5], atol=1e-12)
     assert found.u.min() < -0.5 + 1 / SIDE
     assert found.u.max() > 0.5 - 1 / SIDE

@@ -1,11 +1,26 @@
 """Principal features and ridges of largest evidence, against dense Gaussian models written out."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from itofit.learning.automatic.evidence import OFF, Basis, principal_features, regress, solve_penalised, updated_ridges
+from itofit.learning.automatic import evidence
+from itofit.learning.automatic.evidence import (
+    DOUBT,
+    SETTLED,
+    Basis,
+    Solution,
+    maximise_evidence,
+    principal_features,
+    regress,
+    solve_penalised,
+    updated_ridges,
+)
+from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
+from itofit.waves.scaling import Scaling
 
 GROUP = np.repeat([0, 1, 2], [4, 3, 5])
 
@@ -83,7 +98,7 @@ def test_series_is_intercept_plus_features_at_new_points():
     shift, scale = np.array([300.0, -2.0]), np.array([0.01, 50.0])
     intercept, c = rng.normal(size=3), rng.normal(size=(len(basis.mean), 3))
     new = rng.uniform(-1, 1, (40, 2))
-    series = basis.series(intercept, c, shift, scale)
+    series = basis.series(intercept, c, Scaling(shift, scale, np.zeros(2), scale > 0))
     expected = intercept + basis.at(new) @ c
     np.testing.assert_allclose(series(shift + scale * new), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
 
@@ -171,7 +186,7 @@ def test_ridges_of_largest_evidence_are_a_fixed_point_of_their_update(groups):
     c, inverse_diagonal, _ = solve_penalised(A, b[:, 0], P)
     determined = np.bincount(basis.group, 1 - inverse_diagonal * P)
     used = np.bincount(basis.group, basis.penalty * c**2)
-    on = fit.ridges < OFF
+    on = fit.ridges < SWITCHED_OFF
     assert on.sum() >= 2
     # where the update rests, λ = σ² (γ + 1) / Σ c²/μ; it is left when log λ moves by less than 0.2
     np.testing.assert_allclose(np.log(fit.variance * (determined + 1)[on] / (fit.ridges * used)[on]), 0, atol=0.2)
@@ -193,8 +208,8 @@ def test_update_of_ridges_rests_where_the_formula_says_and_switches_off_for_good
     determined, used, variance = np.array([3.0, 2.0, 1e-4, 2.0]), np.array([0.5, 2.0, 1.0, 1.0]), 0.7
     rest = variance * (determined + 1) / used
     np.testing.assert_allclose(updated_ridges(rest, determined, variance, used)[:2], rest[:2])
-    assert updated_ridges(rest, determined, variance, used)[2] == OFF
-    assert updated_ridges(np.full(4, OFF), determined, variance, used)[3] == OFF
+    assert updated_ridges(rest, determined, variance, used)[2] == SWITCHED_OFF
+    assert updated_ridges(np.full(4, SWITCHED_OFF), determined, variance, used)[3] == SWITCHED_OFF
     above, below = (
         updated_ridges(10 * rest, determined, variance, used),
         updated_ridges(rest / 10, determined, variance, used),
@@ -209,7 +224,7 @@ def test_noise_switches_groups_off():
     for seed in range(200):
         u, y, weight, omega = problem(n=100, seed=seed)
         basis, A, b = features(u, y, weight, omega)
-        on += (regress(A, b[:, 0], float(y[:, 0] @ y[:, 0]), 100, basis).ridges < OFF).any()
+        on += (regress(A, b[:, 0], float(y[:, 0] @ y[:, 0]), 100, basis).ridges < SWITCHED_OFF).any()
     assert on <= 22
 
 
@@ -221,7 +236,7 @@ def test_a_signal_switches_on_the_group_of_its_input_and_not_that_of_another():
         y = y[:, 0] + 2 * u[:, 0] * np.sqrt(12)
         y -= y.mean()
         basis, A, b = features(u, y[:, None], weight, omega[GROUP < 2], GROUP[GROUP < 2])
-        on = regress(A, b[:, 0], float(y @ y), len(y), basis).ridges < OFF
+        on = regress(A, b[:, 0], float(y @ y), len(y), basis).ridges < SWITCHED_OFF
         own, other = own + on[0], other + on[1]
     assert own == 40
     assert other <= 4
@@ -280,5 +295,112 @@ def test_penalised_solution_of_an_indefinite_matrix_is_refused():
 def test_basis_without_features_is_none_at_all():
     basis = Basis(np.zeros((1, 2)), np.zeros((2, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int), np.zeros(0))
     assert basis.at(np.zeros((5, 2))).shape == (5, 0)
-    series = basis.series(np.array([2.0, 3.0]), np.zeros((0, 2)), np.zeros(2), np.ones(2))
+    series = basis.series(np.array([2.0, 3.0]), np.zeros((0, 2)), Scaling.of(np.zeros(2), np.ones(2), np.zeros(2)))
     np.testing.assert_array_equal(series(np.zeros((4, 2))), np.tile([2.0, 3.0], (4, 1)))
+
+
+# The loop that maximises the evidence
+
+PLACE = np.repeat([0, 1, 2], 3)  # the group of each of nine orthogonal features
+N = 500.0
+
+
+def orthogonal(z, variance=2.0):
+    """The regression on features with A = N, amplitudes z standard deviations from zero without a ridge; its calls."""
+    calls = []
+
+    def solve(ridges):
+        calls.append(ridges.copy())
+        P = ridges[PLACE]
+        c = np.sqrt(variance * N) * np.array(z) / (N + P)
+        return Solution(ridges, c, np.bincount(PLACE, N / (N + P)), np.bincount(PLACE, c**2), variance)
+
+    return solve, calls
+
+
+SIGNAL = (20.0, -15.0, 8.0, 3.0, 4.0, -2.0, 0.0, 0.0, 0.0)  # strong, weak, none
+
+
+@pytest.mark.parametrize("start", [1e-6, 1.0, 1e4])
+def test_ridges_end_at_the_fixed_point_of_the_evidence(start, monkeypatch):
+    monkeypatch.setattr(evidence, "SETTLED", 1e-12)
+    solve, _ = orthogonal(SIGNAL)
+    found = maximise_evidence(solve, np.full(3, start), 500)
+    assert found.settled
+    at = solve(found.ridges)
+    on = found.ridges < SWITCHED_OFF
+    np.testing.assert_array_equal(on, [True, True, False])
+    np.testing.assert_allclose(found.ridges[on], at.variance * (at.determined + DOUBT)[on] / at.used[on], rtol=1e-9)
+    # by hand: with γ = Nk / (N + λ) and Σ c² = σ² N Σ z² / (N + λ)², for k = 3 features
+    for ridge, z in zip(found.ridges[on], np.reshape(SIGNAL, (3, 3)), strict=False):
+        assert ridge * N * (z @ z) == pytest.approx((3 * N / (N + ridge) + DOUBT) * (N + ridge) ** 2, rel=1e-9)
+
+
+def test_a_ridge_beyond_what_the_signal_can_bring_back_goes_up():
+    """Where (γ + DOUBT)(N + λ)² > λ N Σ z² every update is larger than the ridge before it."""
+    solve, _ = orthogonal(SIGNAL)
+    weak = np.square(SIGNAL[3:6]).sum()
+    for start, on in ((0.5 * N * weak, True), (2 * N * weak, False)):
+        found = maximise_evidence(solve, np.array([1.0, start, 1.0]), 60)
+        assert (found.ridges[1] < SWITCHED_OFF) == on
+
+
+def test_a_group_without_effect_is_switched_off_and_stays_off():
+    solve, calls = orthogonal(SIGNAL)
+    found = maximise_evidence(solve, np.ones(3), 60)
+    assert found.settled
+    assert found.ridges[2] == SWITCHED_OFF
+    off = np.array(calls)[:, 2] == SWITCHED_OFF
+    assert (np.diff(off.astype(int)) >= 0).all()
+    np.testing.assert_array_equal(
+        maximise_evidence(solve, np.array([1.0, SWITCHED_OFF, 1.0]), 60).ridges[1], SWITCHED_OFF
+    )
+
+
+@pytest.mark.parametrize("noise", [0.5, 1.0])
+def test_a_group_that_explains_no_more_than_noise_is_switched_off(noise):
+    """Three amplitudes of z each explain 3 z² in units of noise, against the 3 + DOUBT that they would need."""
+    solve, _ = orthogonal([*SIGNAL[:6], noise, -noise, noise])
+    assert maximise_evidence(solve, np.ones(3), 60).ridges[2] == SWITCHED_OFF
+    assert 3 * noise**2 < 3 + DOUBT
+
+
+def test_ridges_are_left_once_they_hardly_move():
+    solve, calls = orthogonal(SIGNAL)
+    found = maximise_evidence(solve, np.ones(3), 60)
+    assert len(calls) < 60
+    moves = [np.abs(np.log(after / before)).max() for before, after in pairwise([*calls, found.ridges])]
+    assert moves[-1] < SETTLED
+    assert all(move >= SETTLED for move in moves[:-1])
+    np.testing.assert_array_equal(found.solution.ridges, calls[-1])  # that of the last round, not of its update
+
+
+def test_rounds_are_at_most_as_many_as_were_allowed():
+    solve, calls = orthogonal(SIGNAL)
+    found = maximise_evidence(solve, np.full(3, 1e-6), 2)
+    assert len(calls) == 2
+    assert not found.settled
+    for before, after in pairwise([*calls, found.ridges]):
+        at = solve(before)
+        np.testing.assert_array_equal(after, updated_ridges(before, at.determined, at.variance, at.used))
+
+
+def test_without_groups_there_is_nothing_to_move():
+    empty = np.zeros(0)
+    found = maximise_evidence(lambda ridges: Solution(ridges, empty, empty, empty, 1.0), empty, 5)
+    assert found.settled
+    assert found.ridges.shape == (0,)
+
+
+def test_doubt_is_what_regressions_rest_at():
+    """`regress` is the loop with its own solve: its ridges rest where those of the loop do, to where they settle."""
+    u, y, weight, omega = problem(n=400)
+    y = y[:, 0] + 3 * np.sin(4 * u[:, 0]) + 6 * np.sin(5 * u[:, 1])
+    y -= y.mean()
+    mine = GROUP < 2
+    basis, A, b = features(u, y[:, None], weight, omega[mine], GROUP[mine])
+    fit = regress(A, b[:, 0], float(y @ y), len(y), basis)
+    c, inverse, _ = solve_penalised(A, b[:, 0], fit.ridges[basis.group] * basis.penalty)
+    determined = np.bincount(basis.group, 1 - inverse * fit.ridges[basis.group] * basis.penalty)
+    rest = fit.variance * (determined + DOUBT) / np.bincount(basis.group, basis.penalty * c**2)
+    np.testing.assert_allclose(np.log(fit.ridges / rest), 0, atol=SETTLED)

@@ -1,31 +1,40 @@
 """Weighted drift against generalised least squares written out, and Σ by likelihood against scipy.stats."""
 
+from dataclasses import replace
+from functools import reduce
 from itertools import product
-from typing import get_args
 
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from itofit.data.passes import added
 from itofit.learning.automatic.cells import FOLDS
 from itofit.learning.automatic.covariance import (
-    FLOORS,
-    HARDLY_WORSE,
     MARGIN,
-    Losses,
-    Model,
-    Products,
-    cell_nll,
+    ScoringSums,
     fit_covariance,
     held_out_losses,
+    losses_of_trials,
     rescored,
 )
-from itofit.learning.automatic.drift import amplitude_ridges, normal_matrix, resolved_drift, weighted_drift
-from itofit.learning.automatic.evidence import OFF, principal_features
-from itofit.matrices.links import Link, Shape, covariance_at, inverse_at_one, value
+from itofit.learning.automatic.drift import (
+    DriftCells,
+    amplitude_ridges,
+    normal_equations,
+    normal_matrix,
+    resolved_drift,
+    weighted_drift,
+)
+from itofit.learning.automatic.evidence import principal_features, with_intercept
+from itofit.learning.automatic.limits import FLOORS, HARDLY_WORSE, Losses, cell_nll
+from itofit.learning.automatic.products import NoiseModel, Products
+from itofit.matrices.links import IDENTITY, LINKS, Shape, covariance_at
+from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
 
-LINKS = get_args(Link)
+LOG, SQUARE = LINKS["log"], LINKS["square"]
+each_link = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 FULL, DIAGONAL = Shape("full", 2), Shape("diagonal", 2)
 
 
@@ -41,7 +50,7 @@ def features(u, n_waves=3, size=2.0):
 
 
 def cells(n=50, d=2, m=2, seed=0):
-    """Features, durations, moves, a precision for each cell, and folds."""
+    """Principal features, cells with a drift and a noise of their own, and the precision of each."""
     rng = np.random.default_rng(seed)
     u = rng.uniform(-0.5, 0.5, (n, m))
     basis, X = features(u)
@@ -51,7 +60,7 @@ def cells(n=50, d=2, m=2, seed=0):
     f = np.stack([3 * np.sin(4 * u[:, i % m]) + i for i in range(d)], axis=1)
     noise = (np.linalg.cholesky(covariance) @ rng.normal(size=(n, d, 1)))[:, :, 0]
     moves = duration[:, None] * f + np.sqrt(duration)[:, None] * noise
-    return basis, X, duration, moves, np.linalg.inv(covariance), fold
+    return basis, DriftCells(X, duration, moves, fold), np.linalg.inv(covariance)
 
 
 def dense_solution(X, duration, moves, precision, P):
@@ -74,43 +83,43 @@ def dense_solution(X, duration, moves, precision, P):
 @pytest.mark.parametrize("ridge", [None, 1e-2])
 @pytest.mark.parametrize("d", [1, 2])
 def test_weighted_drift_is_generalised_least_squares(varying, ridge, d):
-    basis, X, duration, moves, precision, fold = cells(d=d)
+    basis, rows, precision = cells(d=d)
     precision = precision if varying else precision[:1]
-    f = weighted_drift(X, basis, duration, moves, precision, fold, ridge)
+    f = weighted_drift(rows, basis, precision, ridge)
     if ridge is not None:
-        weights = np.broadcast_to(precision, (len(X), d, d))[:, range(d), range(d)]
-        in_units = ridge * (duration @ weights)[:, None] / basis.largest
+        weights = np.broadcast_to(precision, (len(rows.X), d, d))[:, range(d), range(d)]
+        in_units = ridge * (rows.duration @ weights)[:, None] / basis.largest
         np.testing.assert_allclose(f.ridges / f.unit[:, None] ** 2, in_units, rtol=1e-10)
     P = amplitude_ridges(f.ridges / f.unit[:, None] ** 2, basis)
-    expected = dense_solution(X, duration, moves, precision, P)
+    expected = dense_solution(rows.X, rows.duration, rows.moves, precision, P)
     np.testing.assert_allclose(f.intercept, expected[:, 0], rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(f.c, expected[:, 1:].T, rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("varying", [False, True], ids=["one precision", "many"])
 def test_folds_are_solved_without_their_own_data(varying):
-    basis, X, duration, moves, precision, fold = cells()
+    basis, rows, precision = cells()
     precision = precision if varying else precision[:1]
-    f = weighted_drift(X, basis, duration, moves, precision, fold)
+    f = weighted_drift(rows, basis, precision)
     P = amplitude_ridges(f.ridges / f.unit[:, None] ** 2, basis)
     assert len(f.folds) == FOLDS
     for k, (intercept, c) in enumerate(f.folds):
-        rest = fold != k
+        rest = rows.fold != k
         own = precision[rest] if varying else precision
-        expected = dense_solution(X[rest], duration[rest], moves[rest], own, P)
+        expected = dense_solution(rows.X[rest], rows.duration[rest], rows.moves[rest], own, P)
         np.testing.assert_allclose(intercept, expected[:, 0], rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(c, expected[:, 1:].T, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("varying", [False, True], ids=["one precision", "many"])
 def test_a_diagonal_precision_leaves_the_outputs_alone(varying):
-    basis, X, duration, moves, precision, fold = cells()
+    basis, rows, precision = cells()
     precision = precision * np.eye(2)
     precision = precision if varying else precision[:1]
-    together = weighted_drift(X, basis, duration, moves, precision, fold)
+    together = weighted_drift(rows, basis, precision)
     for j in range(2):
         own = precision[:, j, j][:, None, None]
-        alone = weighted_drift(X, basis, duration, moves[:, [j]], own, fold)
+        alone = weighted_drift(rows._replace(moves=rows.moves[:, [j]]), basis, own)
         np.testing.assert_allclose(together.intercept[j], alone.intercept[0], rtol=1e-12)
         np.testing.assert_allclose(together.c[:, j], alone.c[:, 0], rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(together.ridges[j], alone.ridges[0], rtol=1e-12)
@@ -120,40 +129,43 @@ def test_a_diagonal_precision_leaves_the_outputs_alone(varying):
 
 
 def test_a_nearly_diagonal_precision_gives_nearly_the_same():
-    basis, X, duration, moves, precision, fold = cells()
+    basis, rows, precision = cells()
     precision = precision * np.eye(2)
     coupled = precision + 1e-9 * np.ones((2, 2))
-    one = weighted_drift(X, basis, duration, moves, precision, fold, 1e-2)
-    other = weighted_drift(X, basis, duration, moves, coupled, fold, 1e-2)
+    one = weighted_drift(rows, basis, precision, 1e-2)
+    other = weighted_drift(rows, basis, coupled, 1e-2)
     np.testing.assert_allclose(other.c, one.c, rtol=1e-5, atol=1e-7)
     assert other.determined == pytest.approx(one.determined, rel=1e-6)
 
 
 def test_number_of_determined_amplitudes_is_the_trace_of_the_hat_matrix():
-    basis, X, duration, moves, precision, fold = cells(d=1)
-    f = weighted_drift(X, basis, duration, moves, precision, fold, 1e-3)
-    ones = np.column_stack([np.ones(len(X)), X])
-    H = (ones.T * duration * precision[:, 0, 0]) @ ones
+    basis, rows, precision = cells(d=1)
+    f = weighted_drift(rows, basis, precision, 1e-3)
+    ones = with_intercept(rows.X)
+    H = (ones.T * rows.duration * precision[:, 0, 0]) @ ones
     P = amplitude_ridges(f.ridges / f.unit[:, None] ** 2, basis)
     assert f.determined == pytest.approx(np.trace(np.linalg.solve(H + np.diag(P), H)), rel=1e-7)
 
 
 def test_normal_matrix_is_a_sum_of_kronecker_products():
-    _, X, _, _, precision, _ = cells(n=20)
+    _, (X, _, _, _), precision = cells(n=20)
     expected = sum(np.kron(W, np.outer(x, x)) for W, x in zip(precision, X, strict=True))
     np.testing.assert_allclose(normal_matrix(X, precision), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("varying", [False, True], ids=["one precision", "many"])
 def test_a_drift_resolved_on_the_same_rows_is_the_same(varying):
-    basis, X, duration, moves, precision, fold = cells()
+    basis, rows, precision = cells()
     precision = precision if varying else precision[:1]
-    f = weighted_drift(X, basis, duration, moves, precision, fold)
-    blocks = [
-        (X[rows], duration[rows], moves[rows], precision[rows] if varying else precision)
-        for rows in (slice(0, 13), slice(13, 50))
+    f = weighted_drift(rows, basis, precision)
+    X, duration, moves, _ = rows
+    sums = [
+        normal_equations(
+            with_intercept(X[part]), duration[part], moves[part], precision[part] if varying else precision
+        )
+        for part in (slice(0, 13), slice(13, 50))
     ]
-    again = resolved_drift(blocks, basis, f)
+    again = resolved_drift(*reduce(added, sums), basis, f)
     np.testing.assert_allclose(again.intercept, f.intercept, rtol=1e-9)
     np.testing.assert_allclose(again.c, f.c, rtol=1e-7, atol=1e-9)
     assert again.determined == pytest.approx(f.determined, rel=1e-9)
@@ -163,8 +175,8 @@ def test_each_output_finds_the_input_it_depends_on():
     # of 120 pairs of other seeds noise left 6 on; at that rate 10 or more of 40 have probability 1e-5
     own = other = 0
     for seed in range(20):
-        basis, X, duration, moves, precision, fold = cells(n=400, seed=seed)
-        on = weighted_drift(X, basis, duration, moves, precision, fold).ridges < OFF
+        basis, rows, precision = cells(n=400, seed=seed)
+        on = weighted_drift(rows, basis, precision).ridges < SWITCHED_OFF
         own += int(on[0, 0]) + int(on[1, 1])
         other += int(on[0, 1]) + int(on[1, 0])
     assert own == 40
@@ -173,9 +185,9 @@ def test_each_output_finds_the_input_it_depends_on():
 
 @pytest.mark.parametrize("unit", [1e-8, 10.0, 1e4])
 def test_weighted_drift_may_have_any_unit(unit):
-    basis, X, duration, moves, precision, fold = cells(n=200)
-    one = weighted_drift(X, basis, duration, moves, precision, fold)
-    other = weighted_drift(X, basis, duration, unit * moves, precision / unit**2, fold)
+    basis, rows, precision = cells(n=200)
+    one = weighted_drift(rows, basis, precision)
+    other = weighted_drift(rows._replace(moves=unit * rows.moves), basis, precision / unit**2)
     np.testing.assert_allclose(other.c / unit, one.c, rtol=1e-6, atol=1e-6)
 
 
@@ -190,9 +202,11 @@ def test_weights_make_the_drift_more_accurate_where_the_noise_varies():
         moves = truth + np.sqrt(sigma)[:, None] * rng.normal(size=(400, 1))
         fold, duration = rng.permutation(400) % FOLDS, np.ones(400)
 
-        def error(precision, X=X, basis=basis, duration=duration, moves=moves, fold=fold, truth=truth):
-            f = weighted_drift(X, basis, duration, moves, precision, fold)
-            return np.sqrt(np.mean((f.intercept + X @ f.c - truth) ** 2))
+        rows = DriftCells(X, duration, moves, fold)
+
+        def error(precision, rows=rows, basis=basis, truth=truth):
+            f = weighted_drift(rows, basis, precision)
+            return np.sqrt(np.mean((f.intercept + rows.X @ f.c - truth) ** 2))
 
         ratios.append(error(1 / sigma[:, None, None]) / error(np.full((1, 1, 1), 1 / sigma.mean())))
     # half of the data are a hundred times as accurate as the others; with features that miss sin 4u by a percent
@@ -222,17 +236,22 @@ def some_cells(link, shape, n=12, seed=0):
     """H with a positive definite C, and Wishart S of other covariances."""
     rng = np.random.default_rng(seed)
     off = np.equal(*np.tril_indices(shape.d)) if shape.structure == "full" else np.ones(shape.d, dtype=bool)
-    H = 0.25 * rng.normal(size=(n, shape.n_entries)) + inverse_at_one(link) * off
+    H = 0.25 * rng.normal(size=(n, shape.n_entries)) + link.at_one * off
     count = rng.integers(1, 5, n).astype(float)
     A = rng.normal(size=(n, shape.d, shape.d))
     S = wishart(rng, A @ A.swapaxes(1, 2) + 0.1 * np.eye(shape.d), count)
     return H, S, count
 
 
-ALL = list(product(LINKS, [FULL, DIAGONAL, Shape("full", 3), Shape("full", 1)]))
+def named(parameter):
+    """A link by its name, anything else as it is shown."""
+    return getattr(parameter, "name", None) or str(parameter)
 
 
-@pytest.mark.parametrize(("link", "shape"), ALL, ids=str)
+ALL = list(product(LINKS.values(), [FULL, DIAGONAL, Shape("full", 3), Shape("full", 1)]))
+
+
+@pytest.mark.parametrize(("link", "shape"), ALL, ids=named)
 def test_nll_is_that_of_scipy_up_to_a_constant(link, shape):
     rng = np.random.default_rng(0)
     H, _, _ = some_cells(link, shape)
@@ -241,40 +260,40 @@ def test_nll_is_that_of_scipy_up_to_a_constant(link, shape):
     limits = np.array([[-np.inf] * shape.d, [np.inf] * shape.d])
     C, _ = covariance_at(H, link, shape, limits)
     expected = -sum(multivariate_normal(np.zeros(shape.d), C[i]).logpdf(r[i]).sum() for i in range(len(H)))
-    found = Model(link, shape).nll(Model(link, shape).parts(H, entries_of(S, shape)), np.full(len(H), 3.0))
+    found = NoiseModel(link, shape).nll(NoiseModel(link, shape).parts(H, entries_of(S, shape)), np.full(len(H), 3.0))
     assert found + 1.5 * len(H) * shape.d * np.log(2 * np.pi) == pytest.approx(expected, rel=1e-9)
 
 
 def test_nll_is_infinite_where_a_matrix_is_not_positive_definite():
-    H, S, count = some_cells("identity", FULL)
+    H, S, count = some_cells(IDENTITY, FULL)
     H[3] = [1.0, 2.0, 1.0]
-    assert Model("identity", FULL).nll(Model("identity", FULL).parts(H, entries_of(S, FULL)), count) == np.inf
+    assert NoiseModel(IDENTITY, FULL).nll(NoiseModel(IDENTITY, FULL).parts(H, entries_of(S, FULL)), count) == np.inf
     assert (
-        Model("identity", DIAGONAL, 0.5).nll(
-            Model("identity", DIAGONAL, 0.5).parts(H[:, [0, 2]] * [[-1.0, 1.0]], S[:, [0, 1], [0, 1]]), count
+        NoiseModel(IDENTITY, DIAGONAL, 0.5).nll(
+            NoiseModel(IDENTITY, DIAGONAL, 0.5).parts(H[:, [0, 2]] * [[-1.0, 1.0]], S[:, [0, 1], [0, 1]]), count
         )
         == np.inf
     )
 
 
-@pytest.mark.parametrize("link", LINKS)
+@each_link
 def test_quasi_likelihood_goes_over_into_the_gaussian_one(link):
     H, S, count = some_cells(link, DIAGONAL)
     S = entries_of(S, DIAGONAL)
     gaussian, nearly = (
-        Model(link, DIAGONAL).nll(Model(link, DIAGONAL).parts(H, S), count),
-        Model(link, DIAGONAL, 1e-8).nll(Model(link, DIAGONAL, 1e-8).parts(H, S), count),
+        NoiseModel(link, DIAGONAL).nll(NoiseModel(link, DIAGONAL).parts(H, S), count),
+        NoiseModel(link, DIAGONAL, 1e-8).nll(NoiseModel(link, DIAGONAL, 1e-8).parts(H, S), count),
     )
     assert nearly == pytest.approx(gaussian, rel=1e-6)
     for one, other in zip(
-        Model(link, DIAGONAL).derivatives(Model(link, DIAGONAL).parts(H, S), count),
-        Model(link, DIAGONAL, 1e-8).derivatives(Model(link, DIAGONAL, 1e-8).parts(H, S), count),
+        NoiseModel(link, DIAGONAL).derivatives(NoiseModel(link, DIAGONAL).parts(H, S), count),
+        NoiseModel(link, DIAGONAL, 1e-8).derivatives(NoiseModel(link, DIAGONAL, 1e-8).parts(H, S), count),
         strict=True,
     ):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
 
 
-WITH_TAILS = [(link, shape, 0.0) for link, shape in ALL] + [(link, DIAGONAL, 0.7) for link in LINKS]
+WITH_TAILS = [(link, shape, 0.0) for link, shape in ALL] + [(link, DIAGONAL, 0.7) for link in LINKS.values()]
 
 
 def gradient_by_differences(model, H, S, count, step=1e-5):
@@ -290,20 +309,20 @@ def gradient_by_differences(model, H, S, count, step=1e-5):
     return found
 
 
-@pytest.mark.parametrize(("link", "shape", "kappa"), WITH_TAILS, ids=str)
+@pytest.mark.parametrize(("link", "shape", "kappa"), WITH_TAILS, ids=named)
 def test_gradient_is_that_of_the_nll(link, shape, kappa):
     H, S, count = some_cells(link, shape)
-    S, model = entries_of(S, shape), Model(link, shape, kappa)
+    S, model = entries_of(S, shape), NoiseModel(link, shape, kappa)
     gradient, _ = model.derivatives(model.parts(H, S), count)
     expected = gradient_by_differences(model, H, S, count)
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize(("link", "shape", "kappa"), WITH_TAILS, ids=str)
+@pytest.mark.parametrize(("link", "shape", "kappa"), WITH_TAILS, ids=named)
 def test_expected_second_derivative_is_that_at_the_expected_products(link, shape, kappa):
     """The nll is linear in S, so the mean of its second derivative is the second derivative at the mean, n C."""
     H, _, count = some_cells(link, shape)
-    model = Model(link, shape, kappa)
+    model = NoiseModel(link, shape, kappa)
     C, _ = covariance_at(H, link, shape, np.array([[-np.inf] * shape.d, [np.inf] * shape.d]))
     S = entries_of(count[:, None, None] * C, shape)
     _, weight = model.derivatives(model.parts(H, S), count)
@@ -316,7 +335,8 @@ def test_expected_second_derivative_is_that_at_the_expected_products(link, shape
         np.testing.assert_allclose(weight[:, p], (ends[0] - ends[1])[:, p] / (2 * step), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("link", "shape"), [(link, shape) for link in LINKS for shape in (FULL, DIAGONAL)], ids=str)
+@each_link
+@pytest.mark.parametrize("shape", [FULL, DIAGONAL], ids=str)
 def test_expected_second_derivative_is_the_variance_of_the_gradient(link, shape):
     # The variance of 40,000 gradients is known to about 2.5 % (they have heavier tails than Gaussian ones); 15 % is
     # six standard errors: one false alarm in 10^7 for each of the entries.
@@ -324,8 +344,8 @@ def test_expected_second_derivative_is_the_variance_of_the_gradient(link, shape)
     H = np.repeat(some_cells(link, shape, n=1, seed=3)[0], 40_000, axis=0)
     C, _ = covariance_at(H, link, shape, np.array([[-np.inf] * shape.d, [np.inf] * shape.d]))
     count = np.full(len(H), 2.0)
-    gradient, weight = Model(link, shape).derivatives(
-        Model(link, shape).parts(H, entries_of(wishart(rng, C, count), shape)), count
+    gradient, weight = NoiseModel(link, shape).derivatives(
+        NoiseModel(link, shape).parts(H, entries_of(wishart(rng, C, count), shape)), count
     )
     np.testing.assert_allclose(gradient.var(axis=0), weight[0], rtol=0.15)
     assert (np.abs(gradient.mean(axis=0)) < 6 * np.sqrt(weight[0] / len(H))).all()  # one in 10^9
@@ -343,18 +363,18 @@ def test_tails_are_measured(kappa):
     rng = np.random.default_rng(0)
     C = rng.uniform(0.5, 1.5, (50_000, 1))
     S = heavy(rng, C, kappa)
-    found = Model("identity", Shape("full", 1)).tails(C, S, np.ones(len(S)))
+    found = NoiseModel(IDENTITY, Shape("full", 1)).tails(C, S, np.ones(len(S)))
     assert found == pytest.approx(kappa, abs=0.1 + 0.2 * kappa)
-    assert Model("identity", FULL).tails(np.zeros((2, 3)), np.ones((2, 3)), np.ones(2)) == 0.0
-    assert Model("square", Shape("full", 1)).tails(C, S, np.ones(len(S))) == 0.0
+    assert NoiseModel(IDENTITY, FULL).tails(np.zeros((2, 3)), np.ones((2, 3)), np.ones(2)) == 0.0
+    assert NoiseModel(SQUARE, Shape("full", 1)).tails(C, S, np.ones(len(S))) == 0.0
 
 
 def test_weights_with_tails_are_the_inverse_variances():
     # as above: 15 % of the variance of 200,000 gradients is more than five standard errors
     rng = np.random.default_rng(1)
-    shape, model = Shape("full", 1), Model("log", Shape("full", 1), 2.0)
+    shape, model = Shape("full", 1), NoiseModel(LOG, Shape("full", 1), 2.0)
     H = np.full((200_000, 1), 0.3)
-    S = heavy(rng, value(H, "log"), 2.0)
+    S = heavy(rng, LOG.value(H), 2.0)
     gradient, weight = model.derivatives(model.parts(H, S), np.ones(len(H)))
     assert gradient.var() == pytest.approx(weight[0, 0], rel=0.15)
     assert shape.separate
@@ -384,7 +404,7 @@ def mean_matrix(products, shape):
     return np.diag(mean) if shape is DIAGONAL else mean[[[0, 1], [1, 2]]]
 
 
-@pytest.mark.parametrize("link", LINKS)
+@each_link
 @pytest.mark.parametrize("shape", [FULL, DIAGONAL], ids=str)
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_constant_covariance_is_the_mean_of_the_products(link, shape, count):
@@ -400,7 +420,7 @@ def test_a_constant_covariance_is_the_mean_of_the_products(link, shape, count):
     assert fit.determined == pytest.approx(shape.n_entries)
 
 
-@pytest.mark.parametrize("link", LINKS)
+@each_link
 @pytest.mark.parametrize("shape", [FULL, DIAGONAL], ids=str)
 def test_a_constant_covariance_is_found_from_afar_up_to_what_data_can_tell(link, shape):
     _, products = products_of(lambda u: 2 * constant(u), U, shape, with_features=False)
@@ -416,13 +436,13 @@ def varying(u):
     return np.stack([np.stack([a, off], axis=1), np.stack([off, b], axis=1)], axis=1)
 
 
-@pytest.mark.parametrize("link", LINKS)
+@each_link
 @pytest.mark.parametrize("shape", [FULL, DIAGONAL], ids=str)
 def test_a_fit_is_better_than_its_start_and_close_to_the_truth(link, shape):
     basis, products = products_of(varying, U, shape)
     fit = fit_covariance(products, basis, link, shape)
     H = np.zeros((len(U), shape.n_entries))
-    H[:] = inverse_at_one(link) * (np.equal(*np.tril_indices(2)) if shape is FULL else 1.0)
+    H[:] = link.at_one * (np.equal(*np.tril_indices(2)) if shape is FULL else 1.0)
     H_fit = products.ones @ fit.B
     assert (
         fit.model.nll(fit.model.parts(H_fit, products.S), products.count)
@@ -436,7 +456,7 @@ def test_a_fit_is_better_than_its_start_and_close_to_the_truth(link, shape):
     np.linalg.cholesky(C)
 
 
-@pytest.mark.parametrize("link", LINKS)
+@each_link
 def test_a_fit_has_no_gradient_left(link):
     basis, products = products_of(varying, U, DIAGONAL)
     fit = fit_covariance(products, basis, link, DIAGONAL, ridge=1e-3)
@@ -451,7 +471,7 @@ def test_a_fit_has_no_gradient_left(link):
 
 def test_a_given_ridge_is_obeyed_and_a_huge_one_leaves_a_constant():
     basis, products = products_of(varying, U, DIAGONAL)
-    fit = fit_covariance(products, basis, "log", DIAGONAL, ridge=1e9)
+    fit = fit_covariance(products, basis, LOG, DIAGONAL, ridge=1e9)
     C = fit.at(products.ones[:, 1:])
     np.testing.assert_allclose(C - C[0], 0, atol=1e-4)
     np.testing.assert_allclose(C[0].diagonal(), products.S.mean(axis=0), rtol=0.02)
@@ -459,8 +479,8 @@ def test_a_given_ridge_is_obeyed_and_a_huge_one_leaves_a_constant():
 
 def test_a_fit_that_starts_from_a_fit_ends_there():
     basis, products = products_of(varying, U, FULL)
-    first = fit_covariance(products, basis, "log", FULL)
-    again = fit_covariance(products, basis, "log", FULL, start=first)
+    first = fit_covariance(products, basis, LOG, FULL)
+    again = fit_covariance(products, basis, LOG, FULL, start=first)
     before, after = (
         f.model.nll(f.model.parts(products.ones @ f.B, products.S), products.count) for f in (first, again)
     )
@@ -471,9 +491,9 @@ def test_a_fit_that_starts_from_a_fit_ends_there():
 
 def test_a_start_outside_the_cone_is_not_taken():
     basis, products = products_of(varying, U, FULL)
-    fit = fit_covariance(products, basis, "identity", FULL)
-    outside = fit._replace(B=fit.B * -5)
-    again = fit_covariance(products, basis, "identity", FULL, start=outside)
+    fit = fit_covariance(products, basis, IDENTITY, FULL)
+    outside = replace(fit, B=fit.B * -5)
+    again = fit_covariance(products, basis, IDENTITY, FULL, start=outside)
     assert np.isfinite(again.model.nll(again.model.parts(products.ones @ again.B, products.S), products.count))
     np.linalg.cholesky(again.at(products.ones[:, 1:]))
 
@@ -487,7 +507,7 @@ def along_a_line(sigma, n=4000):
 
 def test_the_true_link_predicts_other_folds_best():
     basis, products, truth = along_a_line(lambda u: np.exp(8 * u))
-    losses = {link: fit_covariance(products, basis, link, Shape("full", 1)).cv_nll for link in LINKS}
+    losses = {name: fit_covariance(products, basis, link, Shape("full", 1)).cv_nll for name, link in LINKS.items()}
     assert min(losses, key=losses.get) == "log"
     # the excess of each of about six amplitudes is 1 / 2N on average
     assert losses["log"] - truth < 0.01
@@ -497,7 +517,7 @@ def test_the_true_link_predicts_other_folds_best():
 def test_cross_validated_loss_is_that_of_new_data():
     # both are means of 2000 losses with a standard deviation of about one: six standard errors of the difference
     basis, products = products_of(varying, U, FULL)
-    fit = fit_covariance(products, basis, "log", FULL)
+    fit = fit_covariance(products, basis, LOG, FULL)
     _, new = products_of(varying, U, FULL, seed=1)
     assert fit.cv_nll == pytest.approx(held_out_losses(fit, new).mean(), abs=6 * np.sqrt(2 / len(U)))
 
@@ -542,10 +562,10 @@ def test_the_upper_limit_is_never_below_the_lower_one():
 
 
 @pytest.mark.parametrize("shape", [FULL, DIAGONAL], ids=str)
-@pytest.mark.parametrize("link", LINKS)
+@each_link
 def test_losses_are_sums_over_cells_and_add_up(shape, link):
     H, S, count = some_cells(link, shape, n=30)
-    S, model, most = entries_of(S, shape), Model(link, shape), np.full(2, 4.0)
+    S, model, most = entries_of(S, shape), NoiseModel(link, shape), np.full(2, 4.0)
     losses = Losses.of(model, model.parts(H, S), count, most)
     assert set(losses.floors) <= set(FLOORS)
     for i, floor in enumerate(losses.floors):
@@ -570,7 +590,7 @@ def test_cell_nll_with_limits_is_that_of_the_limited_values():
     np.testing.assert_allclose(cell_nll(C, own, count, 0.1, np.array([10.0, 10.0])), expected)
 
 
-@pytest.mark.parametrize("link", LINKS)
+@each_link
 @pytest.mark.parametrize("shape", [FULL, DIAGONAL], ids=str)
 def test_limits_of_a_fit_hold_its_values_on_the_data(link, shape):
     basis, products = products_of(varying, U, shape)
@@ -586,12 +606,12 @@ def test_limits_of_a_fit_hold_its_values_on_the_data(link, shape):
 @pytest.mark.parametrize("shape", [FULL, DIAGONAL], ids=str)
 def test_held_out_losses_are_the_nll_of_each_cell_with_limits_that_suit_them(shape):
     basis, products = products_of(varying, U, shape)
-    fit = fit_covariance(products, basis, "log", shape)
+    fit = fit_covariance(products, basis, LOG, shape)
     _, new = products_of(varying, U, shape, seed=1, count=2)
     H = new.ones @ fit.B
     losses = Losses.of(fit.model, fit.model.parts(H, new.S), new.count, fit.limits[1])
     limits, total = losses.limits(fit.least, fit.limits[1])
-    C, _ = covariance_at(H, "log", shape, limits)
+    C, _ = covariance_at(H, LOG, shape, limits)
     S = new.S[:, [[0, 1], [1, 2]]] if shape is FULL else new.S[:, :, None] * np.eye(2)
     expected = 0.5 * (2 * np.linalg.slogdet(C)[1] + np.trace(np.linalg.solve(C, S), axis1=1, axis2=2))
     losses = held_out_losses(fit, new)
@@ -602,7 +622,16 @@ def test_held_out_losses_are_the_nll_of_each_cell_with_limits_that_suit_them(sha
 # Other data
 
 
-@pytest.mark.parametrize("link", LINKS)
+def rescored_on(blocks, basis, fit):
+    """One more scoring step on features and products that come in blocks, by sums over these."""
+
+    def losses(trials):
+        return list(reduce(added, [losses_of_trials(fit, trials, X, S) for X, S in blocks]))
+
+    return rescored(fit, basis, reduce(added, [ScoringSums.of(fit, X, S) for X, S in blocks]), losses)
+
+
+@each_link
 @pytest.mark.parametrize("shape", [FULL, DIAGONAL], ids=str)
 def test_another_step_on_more_data_improves_on_their_likelihood(link, shape):
     basis, products = products_of(varying, U[:500], shape)
@@ -610,12 +639,7 @@ def test_another_step_on_more_data_improves_on_their_likelihood(link, shape):
     u = np.random.default_rng(6).uniform(-0.5, 0.5, (5000, 2))
     _, more = products_of(varying, u, shape, seed=2, with_features=False)
     X = basis.at(u)
-
-    def blocks():
-        for rows in (slice(0, 1700), slice(1700, 5000)):
-            yield X[rows], more.S[rows]
-
-    new = rescored(blocks, basis, fit)
+    new = rescored_on([(X[part], more.S[part]) for part in (slice(0, 1700), slice(1700, 5000))], basis, fit)
     ones = np.column_stack([np.ones(len(X)), X])
 
     def loss(f):
@@ -630,9 +654,9 @@ def test_another_step_on_more_data_improves_on_their_likelihood(link, shape):
 
 def test_another_step_that_does_not_help_is_not_made():
     basis, products = products_of(varying, U, DIAGONAL)
-    fit = fit_covariance(products, basis, "log", DIAGONAL)
+    fit = fit_covariance(products, basis, LOG, DIAGONAL)
     X = products.ones[:, 1:]
-    new = rescored(lambda: [(X, products.S)], basis, fit)
+    new = rescored_on([(X, products.S)], basis, fit)
 
     def loss(f):
         parts = f.model.parts(products.ones @ f.B, products.S)
@@ -644,7 +668,7 @@ def test_another_step_that_does_not_help_is_not_made():
 
 def test_a_constant_covariance_is_scored_again_to_the_mean_of_all():
     _, products = products_of(constant, U[:300], DIAGONAL, with_features=False)
-    fit = fit_covariance(products, None, "identity", DIAGONAL)
+    fit = fit_covariance(products, None, IDENTITY, DIAGONAL)
     _, more = products_of(constant, U, DIAGONAL, seed=3, with_features=False)
-    new = rescored(lambda: [(np.empty((len(U), 0)), more.S)], None, fit)
+    new = rescored_on([(np.empty((len(U), 0)), more.S)], None, fit)
     np.testing.assert_allclose(new.at(np.empty((1, 0)))[0], np.diag(more.S.mean(axis=0)), rtol=1e-6)

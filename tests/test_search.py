@@ -8,17 +8,18 @@ from scipy.stats import binom
 
 from itofit import ARFF
 from itofit.learning.automatic import search as search_module
-from itofit.learning.automatic.evidence import OFF
 from itofit.learning.automatic.search import (
     Targets,
     _Walk,
     directions,
+    fitted_waves,
     groups_for,
-    judged,
+    long_waves,
     noise_units,
     reach_of,
     search,
 )
+from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations
 
 
@@ -46,13 +47,32 @@ def look(targets, arff=None, seed=0, **how):
     return search(np.random.default_rng(seed), targets, arff or ARFF(), **how)
 
 
-def values(found, u):
-    """What was found, at points u."""
-    return found.basis.at(u) @ found.amplitudes
+def walk_of(targets, arff, seed=0):
+    """Frequencies at their start, for outputs in their own units."""
+    rng = np.random.default_rng(seed)
+    group = groups_for(targets.n, targets.n_inputs, arff.n_features)
+    omega = long_waves(rng, group, targets)
+    return _Walk(rng, targets, arff, np.eye(len(targets.squares)), omega, group)
 
 
-def unexplained(found, u, truth):
-    return np.var(truth - values(found, u)[:, 0]) / np.var(truth)
+def values(waves, u):
+    """The sum of fitted waves at points u."""
+    return waves.basis.at(u) @ waves.amplitudes
+
+
+def unexplained(waves, u, truth):
+    return np.var(truth - values(waves, u)[:, 0]) / np.var(truth)
+
+
+def groups_in_use(searched):
+    basis = searched.best.basis_in_use
+    return [] if basis is None else list(np.unique(basis.group))
+
+
+def training_of(searched):
+    """The record of a training that ended with what was found, for one output."""
+    (fit,) = searched.best.fits
+    return searched.training(ARFF(), searched.best.basis, fit.ridges[None], fit.determined)
 
 
 # What it finds
@@ -71,18 +91,18 @@ def unexplained(found, u, truth):
 @pytest.mark.parametrize("gridded", [False, True], ids=["direct", "gridded"])
 def test_short_waves_in_noise_are_found_where_a_smooth_start_sees_nothing(signal, n, m, gridded):
     u, truth, targets = noisy(signal, n, m, gridded=gridded)
-    found = look(targets)
-    assert unexplained(found.start, u, truth) > 0.8
-    assert unexplained(found, u, truth) < 0.2
-    assert found.history.n_found > 0
-    assert found.history.best_iteration > 0
+    searched = look(targets)
+    assert unexplained(searched.start, u, truth) > 0.8
+    assert unexplained(searched.best, u, truth) < 0.2
+    assert searched.n_standing_out > 0
+    assert searched.best_iteration > 0
 
 
 def test_what_was_found_is_as_accurate_as_the_noise_allows():
     # one wave of known frequency has the error 2/n on average; the search may pay ten times that
     u, truth, targets = noisy(lambda u: np.sin(30 * u[:, 0]), 5000, 1)
-    found = look(targets)
-    assert np.mean((truth - truth.mean() - values(found, u)[:, 0]) ** 2) < 20 / 5000
+    searched = look(targets)
+    assert np.mean((truth - truth.mean() - values(searched.best, u)[:, 0]) ** 2) < 20 / 5000
 
 
 def test_a_smooth_function_gets_no_short_waves():
@@ -90,16 +110,16 @@ def test_a_smooth_function_gets_no_short_waves():
     seeded = 0
     for seed in range(15):
         u, truth, targets = noisy(lambda u: np.sin(3 * u[:, 0]), 500, 1, seed=seed)
-        found = look(targets, seed=seed)
-        seeded += found.history.n_found > 0
-        assert unexplained(found, u, truth) < 0.05
+        searched = look(targets, seed=seed)
+        seeded += searched.n_standing_out > 0
+        assert unexplained(searched.best, u, truth) < 0.05
     assert seeded < 4
 
 
 def test_an_output_that_depends_on_one_input_uses_its_group():
     _, _, targets = noisy(lambda u: 3 * np.sin(5 * u[:, 1]), 2000, 2)
-    assert 1 in look(targets).groups_in_use
-    assert 0 not in look(targets).groups_in_use
+    assert 1 in groups_in_use(look(targets))
+    assert 0 not in groups_in_use(look(targets))
 
 
 @pytest.mark.parametrize("m", [1, 2])
@@ -112,8 +132,8 @@ def test_noise_gets_no_short_waves(m):
     for seed in range(100):
         rng, u = points(200, m, seed)
         targets = targets_of(u, rng.normal(size=200))
-        walk = _Walk(np.random.default_rng(seed), targets, ARFF())
-        first = judged(walk.omega, walk.group, targets, walk.V, None)
+        walk = walk_of(targets, ARFF(), seed)
+        first = fitted_waves(walk.omega, walk.group, targets, walk.V, None)
         seeded += walk.seed(first) > 0
     assert seeded <= most
 
@@ -123,8 +143,8 @@ def test_noise_leaves_nothing_on():
     on = 0
     for seed in range(30):
         rng, u = points(300, 2, seed)
-        found = look(targets_of(u, rng.normal(size=300)), seed=seed)
-        on += len(found.groups_in_use) > 0
+        searched = look(targets_of(u, rng.normal(size=300)), seed=seed)
+        on += len(groups_in_use(searched)) > 0
     assert on <= 6
 
 
@@ -135,9 +155,9 @@ def test_noise_leaves_nothing_on():
 @pytest.mark.parametrize("n_features", [1, 2, 7, 50, 200])
 def test_the_number_of_features_is_obeyed(m, n_features):
     rng, u = points(60, m, 0)
-    found = look(targets_of(u, rng.normal(size=60)), ARFF(n_features=n_features, max_iterations=1))
-    assert len(found.basis.omega) == n_features
-    assert found.history.n_features == n_features
+    searched = look(targets_of(u, rng.normal(size=60)), ARFF(n_features=n_features, max_iterations=1))
+    assert len(searched.best.basis.omega) == n_features
+    assert training_of(searched).n_features == n_features
 
 
 @pytest.mark.parametrize(("m", "sizes"), [(1, [48]), (2, [16, 16, 32]), (3, [16, 16, 16, 48]), (5, [12] * 5 + [96])])
@@ -155,18 +175,18 @@ def test_frequencies_are_shared_among_groups(m, sizes):
 def test_frequencies_stay_in_their_groups_and_within_reach():
     _, _, targets = noisy(lambda u: np.sin(20 * u[:, 0] + 11 * u[:, 1]), 2000, 2)
     for arff in (ARFF(delta=40.0, min_iterations=12, max_iterations=12), ARFF()):
-        found = look(targets, arff)
-        K = len(found.basis.omega)
-        group = np.array([found.basis.group[found.basis.transform[k] != 0][0] for k in range(K)])
-        assert (found.basis.omega[group == 0][:, 1] == 0).all()
-        assert (found.basis.omega[group == 1][:, 0] == 0).all()
-        assert np.abs(found.basis.omega).max() <= reach_of(2)
+        searched = look(targets, arff)
+        K = len(searched.best.basis.omega)
+        group = np.array([searched.best.basis.group[searched.best.basis.transform[k] != 0][0] for k in range(K)])
+        assert (searched.best.basis.omega[group == 0][:, 1] == 0).all()
+        assert (searched.best.basis.omega[group == 1][:, 0] == 0).all()
+        assert np.abs(searched.best.basis.omega).max() <= reach_of(2)
 
 
 def steps(arff, seed=0, n_steps=3, m=2):
     """Frequencies before and after each of some iterations, and the walk."""
     _, _, targets = noisy(lambda u: np.sin(9 * u[:, 0]), 300, m)
-    walk = _Walk(np.random.default_rng(seed), targets, arff)
+    walk = walk_of(targets, arff, seed)
     omegas = [walk.omega]
     for _ in range(n_steps):
         walk.step()
@@ -220,7 +240,7 @@ def test_gamma_is_the_exponent_of_the_amplitude_before():
     )
     rates = {}
     for gamma in (0.0, 1.0, 9.0):
-        walk = _Walk(np.random.default_rng(0), small, ARFF(gamma=gamma, delta=3.0))
+        walk = walk_of(small, ARFF(gamma=gamma, delta=3.0))
         for _ in range(4):
             walk.step()
         rates[gamma] = np.mean(walk.acceptance)
@@ -253,57 +273,57 @@ def test_one_iteration_is_the_metropolis_step_written_out():
 
 def test_a_given_ridge_is_that_of_the_result():
     u, _, targets = noisy(lambda u: np.sin(9 * u[:, 0]), 400, 2)
-    found = look(targets, ARFF(ridge=3e-3))
-    (fit,) = found.fits
-    np.testing.assert_allclose(fit.ridges, 3e-3 * 400 / found.basis.largest)
-    Z = np.concatenate([np.cos(u @ found.basis.omega.T), np.sin(u @ found.basis.omega.T)], axis=1)
+    searched = look(targets, ARFF(ridge=3e-3))
+    (fit,) = searched.best.fits
+    np.testing.assert_allclose(fit.ridges, 3e-3 * 400 / searched.best.basis.largest)
+    Z = np.concatenate([np.cos(u @ searched.best.basis.omega.T), np.sin(u @ searched.best.basis.omega.T)], axis=1)
     Z = Z - Z.mean(axis=0)
     B = np.linalg.solve(Z.T @ Z + 3e-3 * 400 * np.eye(Z.shape[1]), Z.T @ targets.y)
     # not the same to rounding: components that carry less than 1e-9 of the variance are left out
-    np.testing.assert_allclose(values(found, u), Z @ B, atol=1e-4)
+    np.testing.assert_allclose(values(searched.best, u), Z @ B, atol=1e-4)
 
 
 @pytest.mark.parametrize("most", [0, 1, 3, 6])
 def test_the_most_iterations_are_obeyed(most):
     _, _, targets = noisy(lambda u: np.sin(30 * u[:, 0]), 1000, 1)
-    history = look(targets, ARFF(min_iterations=most, max_iterations=most)).history
-    assert history.n_iterations == most
-    assert len(history.seconds) == most
-    assert history.iteration[0] == 0
-    assert history.iteration[-1] == most
+    training = training_of(look(targets, ARFF(min_iterations=most, max_iterations=most)))
+    assert training.n_iterations == most
+    assert len(training.seconds) == most
+    assert training.iteration[0] == 0
+    assert training.iteration[-1] == most
 
 
 @pytest.mark.parametrize("least", [0, 1, 4, 20])
 def test_the_least_iterations_are_obeyed(least):
     rng, u = points(200, 1, 3)
-    history = look(targets_of(u, rng.normal(size=200)), ARFF(min_iterations=least)).history
-    assert history.n_iterations >= max(least, 1)
-    assert history.n_iterations <= max(2 * least, 4)
-    assert history.stopped == "evidence"
+    training = training_of(look(targets_of(u, rng.normal(size=200)), ARFF(min_iterations=least)))
+    assert training.n_iterations >= max(least, 1)
+    assert training.n_iterations <= max(2 * least, 4)
+    assert training.stopped == "evidence"
 
 
 def test_a_search_that_was_cut_short_says_so():
     _, _, targets = noisy(lambda u: np.sin(30 * u[:, 0]), 1000, 1)
-    assert look(targets, ARFF(max_iterations=1)).history.stopped == "max_iterations"
+    assert look(targets, ARFF(max_iterations=1)).stopped == "max_iterations"
 
 
 def test_given_features_are_not_added_to():
     _, _, targets = noisy(lambda u: sum(np.sin(k * u[:, 0]) for k in (10, 47, 90, 133, 171)), 3000, 1, gridded=True)
-    assert look(targets, ARFF(n_features=6)).history.n_features == 6
+    assert training_of(look(targets, ARFF(n_features=6))).n_features == 6
 
 
 def test_features_are_added_where_waves_are_left_over():
     rng = np.random.default_rng(1)
     omega, phase = rng.uniform(20, 250, 30), rng.uniform(0, 6, 30)
     u, truth, targets = noisy(lambda u: np.sin(u * omega + phase).sum(axis=1), 6000, 1, noise=0.3, gridded=True)
-    found = look(targets)
-    assert found.history.n_features > groups_for(6000, 1, None).size
-    assert unexplained(found, u, truth) < 0.01
+    searched = look(targets)
+    assert training_of(searched).n_features > groups_for(6000, 1, None).size
+    assert unexplained(searched.best, u, truth) < 0.01
 
 
 def test_features_are_added_before_iterations_run_out():
     u, truth, targets = noisy(lambda u: np.sin(200 * (u[:, 0] + 0.5) ** 2), 6000, 1, noise=0.1, gridded=True)
-    assert unexplained(look(targets), u, truth) < 0.5
+    assert unexplained(look(targets).best, u, truth) < 0.5
 
 
 # How it is done
@@ -312,30 +332,31 @@ def test_features_are_added_before_iterations_run_out():
 def test_the_same_seed_gives_the_same_result_and_another_another():
     _, _, targets = noisy(lambda u: np.sin(20 * u[:, 0] + 11 * u[:, 1]), 1000, 2)
     first, again, other = (look(targets, seed=seed) for seed in (4, 4, 5))
-    np.testing.assert_array_equal(first.basis.omega, again.basis.omega)
-    np.testing.assert_array_equal(first.amplitudes, again.amplitudes)
-    assert not np.array_equal(first.basis.omega, other.basis.omega)
+    np.testing.assert_array_equal(first.best.basis.omega, again.best.basis.omega)
+    np.testing.assert_array_equal(first.best.amplitudes, again.best.amplitudes)
+    assert not np.array_equal(first.best.basis.omega, other.best.basis.omega)
 
 
 def test_the_best_network_that_was_judged_is_kept():
     _, _, targets = noisy(lambda u: np.sin(30 * u[:, 0]), 1000, 1)
-    found = look(targets)
-    history = found.history
-    assert history.log_evidence[0] == 0
-    best = history.log_evidence[history.iteration == history.best_iteration].max()
-    assert found.log_evidence - found.start.log_evidence == pytest.approx(best)
-    assert best >= history.log_evidence.max() - search_module.LEAST_GAIN
-    again = judged(found.basis.omega, np.zeros(len(found.basis.omega), dtype=int), targets, found.V, None)
-    assert again.log_evidence == pytest.approx(found.log_evidence, rel=1e-6)
+    searched = look(targets)
+    training = training_of(searched)
+    assert training.score[0] == 0
+    best = training.score[training.iteration == training.best_iteration].max()
+    assert searched.best.log_evidence - searched.start.log_evidence == pytest.approx(best)
+    assert best >= training.score.max() - search_module.LEAST_GAIN
+    waves = searched.best
+    again = fitted_waves(waves.basis.omega, np.zeros(len(waves.basis.omega), dtype=int), targets, waves.V, None)
+    assert again.log_evidence == pytest.approx(waves.log_evidence, rel=1e-6)
 
 
 def test_progress_is_reported_with_the_gain_so_far():
     _, _, targets = noisy(lambda u: np.sin(30 * u[:, 0]), 1000, 1)
     seen = []
-    found = look(targets, on_iteration=lambda i, gain: seen.append((i, gain)))
-    assert [i for i, _ in seen] == list(found.history.iteration[1:])
+    searched = look(targets, on_iteration=lambda i, gain: seen.append((i, gain)))
+    assert [i for i, _ in seen] == searched.iteration[1:]
     assert all(a <= b for (_, a), (_, b) in pairwise(seen))
-    assert seen[-1][1] == pytest.approx(found.log_evidence - found.start.log_evidence)
+    assert seen[-1][1] == pytest.approx(searched.best.log_evidence - searched.start.log_evidence)
 
 
 def test_weights_count_as_repetitions():
@@ -345,7 +366,7 @@ def test_weights_count_as_repetitions():
     weighted = targets_of(u, y, times.astype(float))
     repeated = targets_of(np.repeat(u, times, axis=0), np.repeat(y, times))
     omega, group = 5 * rng.normal(size=(8, 1)), np.zeros(8, dtype=int)
-    one, other = (judged(omega, group, targets, np.eye(1), None) for targets in (weighted, repeated))
+    one, other = (fitted_waves(omega, group, targets, np.eye(1), None) for targets in (weighted, repeated))
     assert one.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
     np.testing.assert_allclose(values(one, u), values(other, u), atol=1e-6)
 
@@ -354,9 +375,9 @@ def test_noise_units_make_residuals_uncorrelated_and_of_unit_variance():
     rng, u = points(500, 2, 0)
     noise = rng.normal(size=(500, 2)) @ np.array([[1.0, 30.0], [0.0, 0.1]])
     targets = targets_of(u, noise + 5 * np.sin(4 * u))
-    found = look(targets, mixed=True)
-    V = noise_units(found, targets)
-    residuals = (targets.y - values(found, u)) @ V.T
+    searched = look(targets, mixed=True)
+    V = noise_units(searched.best, targets)
+    residuals = (targets.y - values(searched.best, u)) @ V.T
     np.testing.assert_allclose(residuals.T @ residuals / 500, np.eye(2), atol=1e-6)
 
 
@@ -365,8 +386,8 @@ def test_a_combination_without_noise_makes_all_outputs_accurate():
     truth = np.stack([np.sin(9 * u[:, 0]), np.cos(7 * u[:, 0])], axis=1)
     common = 3 * rng.normal(size=(1000, 1))
     targets = targets_of(u, truth + common * [[1.0, 1.0]] + 1e-3 * rng.normal(size=(1000, 2)))
-    found = look(targets, mixed=True)
-    difference = (values(found, u) - truth + truth.mean(axis=0)) @ [1.0, -1.0]
+    searched = look(targets, mixed=True)
+    difference = (values(searched.best, u) - truth + truth.mean(axis=0)) @ [1.0, -1.0]
     assert np.std(difference) < 0.01  # the noise of the difference is 1.4e-3, that of each output 3
 
 
@@ -375,12 +396,12 @@ def test_outputs_may_have_any_unit():
     y = np.stack([np.sin(20 * u[:, 0]), u[:, 1]], axis=1) + 0.3 * rng.normal(size=(400, 2))
     unit = np.array([1e-8, 1e8])
     one, other = (look(targets_of(u, y * scale), mixed=True) for scale in (1.0, unit))
-    np.testing.assert_allclose(other.basis.omega, one.basis.omega, rtol=1e-6)
-    np.testing.assert_allclose(values(other, u) / unit, values(one, u), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(other.best.basis.omega, one.best.basis.omega, rtol=1e-6)
+    np.testing.assert_allclose(values(other.best, u) / unit, values(one.best, u), rtol=1e-4, atol=1e-5)
 
 
 def test_groups_in_use_are_those_of_any_output():
     _, _, targets = noisy(lambda u: np.sin(5 * u[:, 0]), 500, 2)
-    found = look(targets)
-    (fit,) = found.fits
-    np.testing.assert_array_equal(found.groups_in_use, np.flatnonzero(fit.ridges < OFF))
+    searched = look(targets)
+    (fit,) = searched.best.fits
+    np.testing.assert_array_equal(groups_in_use(searched), np.flatnonzero(fit.ridges < SWITCHED_OFF))

@@ -5,16 +5,17 @@ import pytest
 
 import itofit
 from itofit.learning.automatic.evidence import (
-    OFF,
     Solved,
     inverse_root,
     principal_features,
     solve_penalised,
     updated_ridges,
 )
-from itofit.learning.spread import STEEPNESS, mean_squares, spread_series, standard_deviations
-from itofit.matrices.links import Shape, covariance_at, derivatives_of_covariance
+from itofit.learning.spread import STEEPNESS, mean_squares, spread_series
+from itofit.matrices.links import LINKS, Shape, covariance_at, derivatives_of_covariance
 from itofit.matrices.symmetric import entries
+from itofit.model.training import SWITCHED_OFF, variances
+from itofit.waves.scaling import Scaling
 
 UNLIMITED = np.array([[-np.inf], [np.inf]])
 
@@ -56,11 +57,11 @@ def test_spread_is_the_root_of_the_quadratic_form():
     R = len(basis.penalty)
     root = rng.standard_normal((2, R + 1, R + 1))
     squares = root.swapaxes(1, 2) @ root
-    series = spread_series(basis, squares, np.zeros(1), np.ones(1))
+    series = spread_series(basis, squares, Scaling(np.zeros(1), np.ones(1), np.zeros(2), np.ones(1, dtype=bool)))
     ones = np.column_stack([np.ones(len(u)), basis.at(u)])
     for output in range(2):
         expected = np.sqrt(np.einsum("ni,ij,nj->n", ones, squares[output], ones))
-        np.testing.assert_allclose(standard_deviations(series, u, 2)[:, output], expected, rtol=1e-3)
+        np.testing.assert_allclose(np.sqrt(variances(series(u), 2))[:, output], expected, rtol=1e-3)
 
 
 # What the data leave open of ridges
@@ -113,7 +114,7 @@ def test_mean_squares_without_ridges_are_the_inverse():
 
 def test_mean_squares_of_what_is_off_are_half_of_those_without_a_ridge():
     solved = regression((15, 4, 1, 0.5))
-    more = zip(solved[1:5], (9.0, OFF, 0.0, 1), strict=True)
+    more = zip(solved[1:5], (9.0, SWITCHED_OFF, 0.0, 1), strict=True)
     off = Solved(np.diag(np.full(6, ROWS)), *(np.append(a, value) for a, value in more))
     found, alone = mean_squares([off])[0], mean_squares([solved])[0]
     np.testing.assert_allclose(found[:5, :5], alone, rtol=1e-9)
@@ -133,7 +134,7 @@ def test_mean_squares_of_coupled_outputs_have_their_units():
 
 
 @pytest.mark.parametrize("structure", ["diagonal", "full"])
-@pytest.mark.parametrize("link", ["identity", "square", "log"])
+@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 def test_derivatives_of_the_covariance_are_finite_differences(link, structure):
     rng = np.random.default_rng(2)
     shape = Shape(structure, 3)

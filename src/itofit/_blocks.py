@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 BLOCK_ROWS = 1024  # a block of 2K = 256 features is 2 MB: it stays in the cache between its uses
 CHUNK_ROWS = 2048  # fewer are not worth a thread
-MAX_CHUNKS = 8
+MAX_CHUNKS = 8  # for machines of up to eight cores; more chunks of one block would be short
 RESULT_BYTES = 150_000_000  # of all chunks together
 
 
