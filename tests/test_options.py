@@ -21,6 +21,7 @@ WRONG = {
     "cross_fit": [1, "yes", 0.0],
     "ensemble": [1, 0, -2, 2.0, True, "many"],
     "correct_step": [None, 1, "yes"],
+    "rng": ["0", 1.5, -1, True],
 }
 RIGHT = {
     "structure": ["auto", "full", "diagonal"],
@@ -33,6 +34,7 @@ RIGHT = {
     "cross_fit": [None, True, False],
     "ensemble": [None, 2, np.int64(8)],
     "correct_step": [True, False, np.True_],
+    "rng": [None, 0, np.int64(7), np.random.default_rng(0)],
 }
 MESSAGES = {
     "structure": "structure must be one of 'auto', 'diagonal', 'full', got 'scalar'",
@@ -45,6 +47,7 @@ MESSAGES = {
     "cross_fit": "cross_fit must be True or False, got 1",
     "ensemble": "ensemble must be a whole number >= 2, got 1",
     "correct_step": "correct_step must be True or False, got None",
+    "rng": "rng must be a whole number >= 0, a numpy.random.Generator or None, got '0'",
 }
 
 
@@ -55,7 +58,7 @@ def test_the_options_are_the_keywords_of_fit_with_the_same_defaults():
 
 
 def test_every_option_is_checked_and_no_test_here_forgets_one():
-    names = {field.name for field in fields(FitOptions)} - {"rng"}  # which is checked where it becomes a generator
+    names = {field.name for field in fields(FitOptions)}
     assert set(ALLOWED) == set(WRONG) == set(RIGHT) == set(MESSAGES) == names
 
 

@@ -44,12 +44,12 @@ def test_iterations_are_counted_whether_they_were_judged_or_not():
 
 def test_representation():
     assert repr(training()) == (
-        "Training(9 features, 4 iterations in 1.25 s, stopped by evidence, best log-evidence 12.5 at iteration 2)"
+        "Training(9 features, 4 iterations in 1.25 s, stopped by evidence, best log-evidence 12.5, iteration 2 kept)"
     )
     by_error = training(judge="validation error", score=np.array([1.0, 0.12345678, 0.5]), stopped="max_iterations")
     assert repr(by_error) == (
         "Training(9 features, 4 iterations in 1.25 s, stopped by max_iterations, "
-        "best validation error 0.1235 at iteration 2)"
+        "best validation error 0.1235, iteration 2 kept)"
     )
 
 
