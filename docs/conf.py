@@ -82,13 +82,12 @@ TYPED = re.compile(rf"^(\w[\w, ]* : .*|(?:{CLASSES}))$")
 
 
 MADE_BY_ITOFIT = {
-    "AutomaticSettings",
     "BlockedTransitions",
     "Diagnosis",
     "Finding",
-    "History",
+    "LearnedFunction",
     "LearnedSDE",
-    "SearchHistory",
+    "Training",
 }
 """Classes that users read and do not make: how to make them is left out."""
 

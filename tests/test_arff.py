@@ -62,8 +62,8 @@ def test_whole_training_equals_the_loops_with_the_same_random_numbers(pairing, m
         max_iterations=25,
         **loops(settings),
     )
-    best, history = train(np.random.default_rng(7), problem(m=m, p=p), settings)
-    np.testing.assert_allclose(history.validation_error, errors, rtol=1e-10)
+    best, training = train(np.random.default_rng(7), problem(m=m, p=p), settings)
+    np.testing.assert_allclose(training.score, errors, rtol=1e-10)
     np.testing.assert_allclose(best.omega, omega, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(best.beta, beta, rtol=1e-10, atol=1e-10)
 
@@ -71,30 +71,30 @@ def test_whole_training_equals_the_loops_with_the_same_random_numbers(pairing, m
 def test_training_starts_at_zero_and_returns_the_best_network_it_saw():
     settings = ARFF(**PARAMETERS).resolve(80, 1)
     p = problem()
-    best, history = train(np.random.default_rng(0), p, settings)
+    best, training = train(np.random.default_rng(0), p, settings)
     zero = State(np.zeros((8, 2)), p.train.solve(np.zeros((8, 2)), settings.ridge))
-    assert history.validation_error[0] == p.validation.mse(*zero)
-    assert p.validation.mse(*best) == history.validation_error.min()
-    assert len(history.seconds) == len(history.acceptance) == len(history.validation_error) - 1
-    assert (history.seconds > 0).all()
-    assert ((history.acceptance >= 0) & (history.acceptance <= 1)).all()
-    assert "best validation error" in repr(history)
+    assert training.score[0] == p.validation.mse(*zero)
+    assert p.validation.mse(*best) == training.score.min()
+    assert len(training.seconds) == len(training.acceptance) == len(training.score) - 1
+    assert (training.seconds > 0).all()
+    assert ((training.acceptance >= 0) & (training.acceptance <= 1)).all()
+    assert "best validation error" in repr(training)
 
 
 def test_no_iterations_return_the_start():
     settings = ARFF(n_features=4, max_iterations=0).resolve(80, 1)
-    best, history = train(np.random.default_rng(0), problem(), settings)
+    best, training = train(np.random.default_rng(0), problem(), settings)
     assert not best.omega.any()
-    assert history.n_iterations == 0
-    assert history.best_iteration == 0
+    assert training.n_iterations == 0
+    assert training.best_iteration == 0
 
 
 def test_each_iteration_is_reported():
     seen = []
     settings = ARFF(**PARAMETERS).resolve(80, 1)
-    _, history = train(np.random.default_rng(0), problem(), settings, lambda i, info: seen.append((i, info)))
-    assert [i for i, _ in seen] == list(range(1, history.n_iterations + 1))
-    np.testing.assert_array_equal([info.acceptance for _, info in seen], history.acceptance)
+    _, training = train(np.random.default_rng(0), problem(), settings, lambda i, info: seen.append((i, info)))
+    assert [i for i, _ in seen] == list(range(1, training.n_iterations + 1))
+    np.testing.assert_array_equal([info.acceptance for _, info in seen], training.acceptance)
 
 
 def test_stagnation_is_five_iterations_in_a_row_without_a_lower_moving_average():
@@ -120,9 +120,9 @@ def test_training_stops_by_stagnation_but_not_before_the_minimum():
     u, _ = data()
     flat = Problem(DirectNormalEquations(u, np.ones((80, 1))), DirectNormalEquations(u, np.zeros((80, 1))))
     settings = ARFF(n_features=4, delta=0.0, min_iterations=17, max_iterations=60).resolve(80, 1)
-    _, history = train(np.random.default_rng(0), flat, settings)
-    assert history.stopped == "stagnation"
-    assert history.n_iterations == 17 + 5
+    _, training = train(np.random.default_rng(0), flat, settings)
+    assert training.stopped == "stagnation"
+    assert training.n_iterations == 17 + 5
     few = ARFF(n_features=4, delta=0.0, min_iterations=5, max_iterations=9).resolve(80, 1)
     assert train(np.random.default_rng(0), flat, few)[1].stopped == "max_iterations"
 
@@ -147,8 +147,8 @@ def test_amplitudes_of_several_outputs_count_by_their_norm():
 
 def test_search_lowers_the_error():
     settings = ARFF(n_features=32, delta=0.5, ridge=1e-4, min_iterations=20).resolve(80, 1)
-    _, history = train(np.random.default_rng(0), problem(), settings)
-    assert history.validation_error.min() < 0.1 * history.validation_error[0]
+    _, training = train(np.random.default_rng(0), problem(), settings)
+    assert training.score.min() < 0.1 * training.score[0]
 
 
 def test_unset_fields_are_chosen_and_set_ones_obeyed():

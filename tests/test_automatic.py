@@ -1,18 +1,16 @@
 """The automatic fit as a whole: what it finds, what it keeps its hands off, and its records."""
 
-import dataclasses
-import json
 import warnings
 
 import numpy as np
 import pytest
 
 import itofit
-from itofit import ARFF, InputError, ModelFileError, Transitions, fit
-from itofit.learning.automatic.search import SearchHistory
-from itofit.learning.paper.arff import History
-from itofit.model.training import AutomaticSettings, Candidate, DataSummary, candidates_text, pack, unpack
-from itofit.waves.parameters import Settings
+from itofit import ARFF, InputError, Transitions, fit
+from itofit.learning.automatic.search import search
+from itofit.matrices.links import LINKS
+from itofit.model.summary import candidates_text
+from itofit.model.training import Candidate
 
 
 def system(n=800, seed=0, m=2, correlation=0.0, varying=0.0, h=None, rotation=2.0):
@@ -51,12 +49,12 @@ def test_each_drift_depends_on_its_own_input_in_a_separable_problem():
     own = 0
     for seed in range(6):
         sde = fit(system(seed=seed), rng=seed)
-        words = [sde.drift_function.training.depends_on(j, 2) for j in range(2)]
-        assert words[0] not in ("nothing", "input 1")
-        assert words[1] not in ("nothing", "input 0")
+        words = [sde.drift_function.training.depends_on(j, sde.input_names) for j in range(2)]
+        assert words[0] not in (None, "x2 alone")
+        assert words[1] not in (None, "x1 alone")
         jacobian = sde.drift_jacobian(np.random.default_rng(1).uniform(-0.9, 0.9, (50, 2)))
         for j, word in enumerate(words):
-            if word == f"input {j}":
+            if word == f"x{j + 1} alone":
                 own += 1
                 assert np.abs(jacobian[:, j, 1 - j]).max() < 1e-6
     assert own > 5
@@ -321,14 +319,24 @@ def test_cross_fit_false_takes_residuals_of_the_drift_itself():
 
 
 @pytest.mark.parametrize("name", ["drift", "covariance"])
-def test_parameters_of_a_search_are_obeyed(name):
+def test_parameters_of_a_search_are_obeyed(name, monkeypatch):
+    searched = []
+
+    def kept(*args, **kwargs):
+        searched.append(search(*args, **kwargs))
+        return searched[-1]
+
+    monkeypatch.setattr("itofit.learning.automatic.method.search", kept)
     arff = ARFF(n_features=9, min_iterations=3, max_iterations=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", itofit.ConvergenceWarning)
         sde = fit(system(varying=0.4), rng=0, **{name: arff})
-    history = getattr(sde, f"{name}_history")
-    assert history.n_iterations == 3
-    assert history.n_features == 9
+    training = getattr(sde, f"{name}_function").training
+    assert training.n_iterations == 3
+    assert training.parameters == arff
+    drift, covariance = (len(each.best.basis.omega) for each in searched)
+    assert (drift if name == "drift" else covariance) == 9
+    assert training.n_features == 9 if name == "drift" else training.n_features <= 9  # of Σ, those in use
     assert len(sde.drift_function.series.omega) == (9 if name == "drift" else 64)
 
 
@@ -340,8 +348,9 @@ def test_a_given_ridge_of_the_drift_is_obeyed():
 
 def test_refine_false_is_still_algorithm_2():
     sde = fit(system(200), refine=False, rng=0, drift=ARFF(n_features=8), covariance=ARFF(n_features=8))
-    assert isinstance(sde.drift_function.training, Settings)
-    assert isinstance(sde.covariance_function.training, History)
+    assert sde.drift_function.training.judge == "validation error"
+    assert sde.covariance_function.training.judge == "validation error"
+    assert not sde.has_error_bars
     assert (sde.link, sde.structure, sde.candidates, sde.floor) == ("identity", "full", (), 1e-3)
     assert np.isinf(sde.limits[1]).all()
 
@@ -465,189 +474,25 @@ def rich():
 
 def test_summary_says_what_was_chosen(rich):
     text = rich.summary()
-    assert f"structure   {rich.structure}, {rich.link} link" in text
+    assert f"structure   {rich.structure}: " in text
+    assert f"link        {rich.link}: " in text
     assert "600 transitions in 12 groups" in text
     assert "frequencies searched on all of them" in text
     assert f"{rich.drift_function.training.n_features} frequencies" in text
     assert "held-out loss of the candidates" in text
     assert text.count("+0.0000") >= 1
     for candidate in rich.candidates:
-        assert f"{candidate.structure}, {candidate.link} link, frequencies of the {candidate.frequencies}" in text
+        what = f"waves for {LINKS[candidate.link].symbol}, frequencies of the {candidate.frequencies}"
+        assert f"{candidate.structure}, {what}" in text
     for j in range(2):
-        assert rich.drift_function.training.depends_on(j, 2) in text
+        assert rich.drift_function.training.depends_on(j, rich.input_names) in text
     assert "seed        7" in text
     assert "None" not in text
     assert "nan" not in text
 
 
-@pytest.mark.parametrize(
-    ("groups", "on", "n_inputs", "words"),
-    [
-        ([0], [True], 1, "the input"),
-        ([0], [False], 1, "nothing"),
-        ([0, 1, 2], [True, False, False], 2, "input 0"),
-        ([0, 1, 2], [True, True, False], 2, "inputs 0, 1"),
-        ([0, 1, 2], [False, False, True], 2, "all inputs together"),
-        ([1, 3], [True, True], 3, "input 1 and all inputs together"),
-        ([2], [True], 2, "all inputs together"),
-    ],
-)
-def test_dependence_in_words(groups, on, n_inputs, words):
-    ridges = np.where([on], 1.0, 1e12)
-    settings = AutomaticSettings(n_features=4, groups=np.array(groups), ridges=ridges, determined=1.0)
-    assert settings.depends_on(0, n_inputs) == words
-
-
 def test_candidates_are_listed_from_the_best():
     tried = (Candidate("full", "start", "log", 1.5), Candidate("diagonal", "search", "square", 1.25))
     first, second = candidates_text(tried)
-    assert first == "diagonal, square link, frequencies of the search: +0.0000"
-    assert second == "full, log link, frequencies of the start: +0.2500"
-
-
-def contents(value):
-    """Everything a record or a model holds, in a form that compares."""
-    if dataclasses.is_dataclass(value):
-        return {field.name: contents(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
-    return type(value), value
-
-
-RECORDS = [
-    DataSummary(n_transitions=3, n_groups=None, h_min=0.1, h_mean=0.2, h_max=0.3),
-    DataSummary(n_transitions=3, n_groups=2, h_min=0.1, h_mean=0.2, h_max=0.3),
-    AutomaticSettings(n_features=3, groups=np.array([0, 2]), ridges=np.array([[1.0, 1e12]]), determined=1.5),
-    AutomaticSettings(n_features=0, groups=np.array([], dtype=int), ridges=np.zeros((2, 0)), determined=2.0),
-    SearchHistory(
-        iteration=np.array([0.0, 1.0, 2.0]),
-        log_evidence=np.array([0.0, 3.0, -1.0]),
-        acceptance=np.array([0.5, 0.25]),
-        seconds=np.array([0.1, 0.2]),
-        best_iteration=1,
-        n_found=2,
-        n_features=3,
-        stopped="evidence",
-    ),
-    History(
-        validation_error=np.array([1.0, 0.5]), acceptance=np.array([0.5]), seconds=np.array([0.1]), stopped="stagnation"
-    ),
-    ARFF().resolve(100, 2),
-]
-
-
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
-def test_a_record_comes_back_as_it_was(record):
-    arrays, plain = pack(record)
-    back = unpack(arrays, json.loads(json.dumps(plain)))
-    assert type(back) is type(record)
-    assert contents(back) == contents(record)
-
-
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
-def test_a_damaged_record_is_refused(record):
-    arrays, plain = pack(record)
-    broken = (KeyError, TypeError, ValueError, AttributeError)
-    for name in [*plain, *arrays]:
-        if name == "n_groups":
-            continue
-        fewer_arrays = {k: v for k, v in arrays.items() if k != name}
-        fewer = {k: v for k, v in plain.items() if k != name}
-        with pytest.raises(broken):
-            unpack(fewer_arrays, fewer)
-        if name in arrays:
-            if arrays[name].size:
-                with pytest.raises(broken):
-                    unpack(arrays | {name: arrays[name] * np.nan}, plain)
-                with pytest.raises(broken):
-                    unpack(arrays | {name: arrays[name].astype(str)}, plain)
-        else:
-            with pytest.raises(broken):
-                unpack(arrays, plain | {name: "nonsense"})
-    with pytest.raises(broken):
-        unpack(arrays, plain | {"unknown": 1})
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"data": system(300, varying=0.4, correlation=0.5)},
-        {"data": system(300, m=1)},
-        {"data": system(300, varying=0.4), "link": "log"},
-        {"data": system(300, varying=0.4), "link": "square", "structure": "diagonal"},
-        {"data": system(6000, m=1), "rng": np.random.default_rng(0)},
-        {"data": system(300), "drift": ARFF(search_rows=100)},
-        {"data": system(100), "refine": False, "drift": ARFF(n_features=8), "covariance": ARFF(n_features=8)},
-        {
-            "data": system(100),
-            "refine": False,
-            "weight_drift": True,
-            "drift": ARFF(n_features=8),
-            "covariance": ARFF(n_features=8),
-        },
-    ],
-    ids=["full", "one", "log", "square", "gathered", "subset", "algorithm 2", "noise units"],
-)
-def test_a_model_comes_back_from_its_file_as_it_was(how, tmp_path):
-    sde = fit(**{"rng": 3, **how})
-    sde.save(tmp_path / "sde.npz")
-    back = itofit.load(tmp_path / "sde.npz")
-    assert contents(back) == contents(sde)
-    assert back.summary() == sde.summary()
-    x = how["data"].inputs[:20]
-    np.testing.assert_array_equal(back.drift(x), sde.drift(x))
-    np.testing.assert_array_equal(back.covariance(x), sde.covariance(x))
-
-
-def drop(name):
-    return lambda arrays, metadata: (arrays.pop(name, None), metadata.pop(name, None))
-
-
-def put(record, name, value):
-    return lambda arrays, metadata: metadata[record].__setitem__(name, value)
-
-
-def array(name, value):
-    return lambda arrays, metadata: arrays.__setitem__(name, value)
-
-
-DAMAGES = {
-    "no link": drop("link"),
-    "no candidates": drop("candidates"),
-    "no limits": drop("limits"),
-    "no history": drop("drift_history"),
-    "no evidence": drop("drift_history.log_evidence"),
-    "no ridges": drop("covariance_settings.ridges"),
-    "unknown link": lambda arrays, metadata: metadata.update(link="cube"),
-    "unknown kind of record": put("drift_settings", "kind", "Nonsense"),
-    "records exchanged": put("drift_settings", "kind", "SearchHistory"),
-    "unknown stop": put("drift_history", "stopped", "boredom"),
-    "negative determined": put("drift_settings", "determined", -1.0),
-    "text for a number": put("drift_settings", "n_features", "many"),
-    "limits exchanged": array("limits", np.array([[10.0, 10.0], [0.1, 0.1]])),
-    "negative limits": array("limits", np.array([[-1.0, -1.0], [1.0, 1.0]])),
-    "limits of one": array("limits", np.array([[0.1], [1.0]])),
-    "nan limits": array("limits", np.full((2, 2), np.nan)),
-    "ridges of one output": array("drift_settings.ridges", np.ones((1, 3))),
-    "ridges of one group": array("drift_settings.ridges", np.ones((2, 1))),
-    "short history": array("drift_history.seconds", np.ones(1)),
-    "empty history": array("drift_history.iteration", np.ones(0)),
-    "candidates cut": lambda arrays, metadata: metadata.update(candidates=[["full"]]),
-    "loss of a candidate": lambda arrays, metadata: metadata["candidates"][0].__setitem__(3, float("nan")),
-    "text for a loss": lambda arrays, metadata: metadata["candidates"][0].__setitem__(3, "small"),
-    "link of a candidate": lambda arrays, metadata: metadata["candidates"][0].__setitem__(2, "cube"),
-    "searched on a number": lambda arrays, metadata: metadata.update(searched_on=3),
-    "text for a flag": lambda arrays, metadata: metadata.update(drift_in_noise_units="no"),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_file_is_refused(rich, damage, tmp_path):
-    rich.save(tmp_path / "sde.npz")
-    with np.load(tmp_path / "sde.npz", allow_pickle=False) as file:
-        arrays = dict(file)
-    metadata = json.loads(str(arrays.pop("metadata")))
-    damage(arrays, metadata)
-    np.savez(tmp_path / "damaged.npz", metadata=np.array(json.dumps(metadata)), **arrays)
-    with pytest.raises(ModelFileError):
-        itofit.load(tmp_path / "damaged.npz")
+    assert first == "diagonal, waves for √Σ, frequencies of the search: +0.0000"
+    assert second == "full, waves for log Σ, frequencies of the start: +0.2500"

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from itofit import ARFF, FourierSeries, InputError, Transitions, fit
-from itofit.learning.automatic.search import SearchHistory
 from itofit.matrices.symmetric import floor_limits, positive_definite, reference_factor, square_root
 from itofit.model.likelihood import gaussian_nll
 
@@ -32,9 +31,8 @@ def quick_fit(data, **kwargs):
     return fit(data, **{"drift": QUICK, "covariance": QUICK, "rng": 0, **kwargs})
 
 
-def judgement(history):
-    """By what the networks of a training were compared."""
-    return history.log_evidence if isinstance(history, SearchHistory) else history.validation_error
+def trainings(sde):
+    return sde.drift_function.training, sde.covariance_function.training
 
 
 def good():
@@ -484,8 +482,8 @@ def test_bad_arguments_are_found_before_any_work(monkeypatch, refine):
     def work(*args, **kwargs):
         raise AssertionError("training began")
 
-    monkeypatch.setattr("itofit.learning.fit.fit_series", work)
-    monkeypatch.setattr("itofit.learning.fit.learn_automatically", work)
+    for name in ("fit.learn", "fit.Automatic", "paper.algorithm_2.Paper"):
+        monkeypatch.setattr(f"itofit.learning.{name}", work)
     for call, message in FITS.values():
         assert_refused(lambda call=call: call(refine=refine), message)
     assert_refused(lambda: fit(good(), rng="0"), "rng must be")
@@ -516,9 +514,9 @@ def test_the_same_seed_gives_the_same_result_and_another_seed_another(refine):
     for other in (b, c):
         np.testing.assert_array_equal(a.drift(X0), other.drift(X0))
         np.testing.assert_array_equal(a.covariance(X0), other.covariance(X0))
-        np.testing.assert_array_equal(
-            judgement(a.covariance_function.training), judgement(other.covariance_function.training)
-        )
+        for got, wanted in zip(trainings(a), trainings(other), strict=True):
+            assert got.judge == wanted.judge
+            np.testing.assert_array_equal(got.score, wanted.score)
     assert not np.array_equal(a.drift(X0), d.drift(X0))
     assert (a.seed, c.seed) == (4, None)
 
@@ -559,9 +557,9 @@ def assert_same_in_other_units(x0, x1, h, unit, shift=0.0, *, rtol=1e-6, **kwarg
         np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol * np.abs(wanted).max())
     assert b.floored_share == a.floored_share
     assert b.nll(other) - np.log(unit).sum() == pytest.approx(a.nll(data), rel=rtol, abs=rtol)
-    for name in ("drift_history", "covariance_history"):
-        got, wanted = judgement(getattr(b, name)), judgement(getattr(a, name))
-        np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol * np.abs(wanted).max())
+    for got, wanted in zip(trainings(b), trainings(a), strict=True):
+        assert got.judge == wanted.judge
+        np.testing.assert_allclose(got.score, wanted.score, rtol=rtol, atol=rtol * np.abs(wanted.score).max())
 
 
 @ALGORITHMS

@@ -59,7 +59,7 @@ def folder(tmp_path_factory):
 
 def test_fit_prints_the_summary_the_check_and_the_loss(folder):
     text = (folder / "fit.txt").read_text()
-    assert "f_pos" in text
+    assert "f of pos" in text
     assert "discretisation" in text.lower() or "step" in text.lower()
     assert "held-out transitions" in text
     assert itofit.load(folder / "sde.npz").output_names == ("pos", "speed")

@@ -43,10 +43,11 @@ def template(m, d, kind):
 def model(drift, covariance, box, kind="diffusion", least=1e-9):
     """A model with given functions, as if it had been learned."""
     d = drift.n_outputs
+    learned = template(drift.n_inputs, d, kind)
     return replace(
-        template(drift.n_inputs, d, kind),
-        drift_series=drift,
-        covariance_series=covariance,
+        learned,
+        drift_function=replace(learned.drift_function, series=drift),
+        covariance_function=replace(learned.covariance_function, series=covariance),
         box=np.array(box, dtype=float),
         limits=np.array([[least], [1e9]]) * np.ones((2, d)),
         floor_factor=np.eye(d),
@@ -83,7 +84,8 @@ def paths(sde, n_paths, n_steps, rng, h=H, noise=None):
 
 def with_offset(sde, *offset):
     """The same model with another constant term of its drift."""
-    return replace(sde, drift_series=replace(sde.drift_function.series, offset=np.array(offset)))
+    series = replace(sde.drift_function.series, offset=np.array(offset))
+    return replace(sde, drift_function=replace(sde.drift_function, series=series))
 
 
 def tracks(sde, n_paths=50, n_steps=100, seed=0, h=H, noise=None):

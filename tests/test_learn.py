@@ -255,8 +255,8 @@ def waves(n=4000):
 def test_an_automatic_search_that_reaches_its_last_iteration_warns_and_is_recorded(name):
     with pytest.warns(itofit.ConvergenceWarning, match=f"{name} ended at max_iterations = 1"):
         sde = itofit.fit(waves(), **{name: ARFF(max_iterations=1)}, rng=0)
-    assert getattr(sde, f"{name}_history").stopped == "max_iterations"
-    assert getattr(sde, f"{name}_history").n_iterations == 1
+    assert getattr(sde, f"{name}_function").training.stopped == "max_iterations"
+    assert getattr(sde, f"{name}_function").training.n_iterations == 1
 
 
 @ALGORITHMS
@@ -384,7 +384,7 @@ def test_pure_noise_is_a_constant_drift_and_covariance_and_no_warning():
     sde = itofit.fit(Transitions(x0, np.random.default_rng(1).normal(size=400), 0.1), rng=0)
     assert np.ptp(sde.drift(x0)) < 1e-6 * np.abs(sde.drift(x0)).max()
     assert np.ptp(sde.covariance(x0)) < 1e-6 * sde.covariance(x0).max()
-    assert "f0 is constant" in sde.summary()
+    assert "f of x is constant" in sde.summary()
 
 
 def test_a_covariance_that_is_mostly_floor_is_a_warning():

@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from itofit import ARFF, AutomaticSettings, InputError, LearnedSDE, ModelFileError, Transitions, fit, load
+from itofit import ARFF, InputError, LearnedSDE, ModelFileError, Transitions, fit, load
 from itofit.data.names import check_variables, did_you_mean
-from itofit.model.training import dependence_text
 
 RNG = np.random.default_rng(0)
 X0 = RNG.normal(size=(60, 2))
@@ -165,26 +164,21 @@ def rewritten(path, change):
     return path
 
 
-def test_a_file_of_the_second_format_has_default_names(tmp_path):
-    def to_format_2(metadata):
-        del metadata["input_names"], metadata["output_names"]
-        metadata["format"] = 2
-
-    sde, path = learn(), tmp_path / "sde.npz"
-    sde.save(path)
-    back = load(rewritten(path, to_format_2))
-    assert names(back) == (("x1", "x2"), ("x1", "x2"))
-    np.testing.assert_array_equal(back.drift(X0), sde.drift(X0))
-    back.save(path)
-    assert load(path).summary() == back.summary()
+@pytest.mark.parametrize("field", ["input_names", "output_names"])
+def test_a_file_without_names_is_refused(tmp_path, field):
+    path = tmp_path / "sde.npz"
+    learn().save(path)
+    rewritten(path, lambda metadata: metadata["model"].pop(field))
+    with pytest.raises(ModelFileError, match=f"{field} of a LearnedSDE is missing"):
+        load(path)
 
 
-@pytest.mark.parametrize("value", [["a"], ["a", "a"], ["a", 1], "ab", None, 5, {"a": 1, "b": 2}])
+@pytest.mark.parametrize("value", [[], ["a"], ["a", "a"], ["a", 1], "ab", None, 5, {"a": 1, "b": 2}])
 @pytest.mark.parametrize("field", ["input_names", "output_names"])
 def test_damaged_names_are_refused(tmp_path, field, value):
     path = tmp_path / "sde.npz"
     learn().save(path)
-    rewritten(path, lambda metadata: metadata.update({field: value}))
+    rewritten(path, lambda metadata: metadata["model"].update({field: value}))
     with pytest.raises(ModelFileError, match="not a complete itofit model"):
         load(path)
 
@@ -197,35 +191,28 @@ def test_the_fields_of_a_model_have_defaults():
 # Words
 
 
-def settings(on):
-    return AutomaticSettings(n_features=4, groups=np.array([0, 1, 2]), ridges=np.where(on, 1.0, 1e12), determined=1.0)
-
-
-def test_dependence_by_name():
-    on = np.array([[True, False, False], [True, True, False], [False, True, True], [False, False, False]])
-    text = dependence_text(settings(on), 2, ["f_a", "f_b", "f_c", "f_d"], ("a", "b"))
-    assert text == "f_a on a alone; f_b on a, b; f_c on b and all inputs together; f_d is constant"
-    one = AutomaticSettings(n_features=4, groups=np.array([0]), ridges=np.ones((1, 1)), determined=1.0)
-    assert dependence_text(one, 1, ["f_a"], ("a",)) == "f_a on a"
-
-
-def test_the_summary_speaks_of_given_names_alone():
+def test_the_summary_speaks_of_variables_by_their_names():
     text = learn().summary()
     assert "variables   height, width" in text
-    assert "f_height" in text
-    assert "f_width" in text
-    assert "_height,height" in text
+    assert "f of height" in text
+    assert "Σ of height" in text
+    for default in ("x1", "x2", "f0", "input 0"):
+        assert default not in text
     plain = learn(Transitions.from_pairs(X0, X1, 0.1)).summary()
-    assert "variables" not in plain
-    assert "f0" in plain
+    assert "variables   x1, x2" in plain
+    assert "f of x1" in plain
+    assert "Σ of x1" in plain
     assert "_" not in plain
+    assert text.replace("height", "x1").replace("width", "x2").splitlines()[1] == plain.splitlines()[1]
 
 
-def test_short_names_need_no_comma_and_velocities_move():
+def test_velocities_move():
     data = Transitions.from_underdamped(X0[:, 0], X0[:, 1], X1[:, 0], X1[:, 1], 0.1, names="q", velocity_names="p")
     text = learn(data).summary()
     assert "variables   q, p; p moves" in text
-    assert "_pp is constant" in text
+    assert "Σ of p is constant" in text
+    two = Transitions.from_underdamped(X0, X0, X1, X1, 0.1, names=["a", "b"])
+    assert "variables   a, b, v_a, v_b; v_a, v_b move" in learn(two).summary()
 
 
 # Of a model and of other data

@@ -246,7 +246,8 @@ def test_even_noise_needs_no_second_potential(one):
     from dataclasses import replace
 
     series = sde.covariance_function.series
-    even = replace(sde, covariance_series=replace(series, beta=0 * series.beta))
+    flat = replace(sde.covariance_function, series=replace(series, beta=0 * series.beta))
+    even = replace(sde, covariance_function=flat)
     assert len([each for each in plot.potential(even, data, ax=new_axes()).lines if "Σ" in each.get_label()]) == 0
 
 

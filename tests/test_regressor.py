@@ -116,11 +116,11 @@ def test_score_is_the_coefficient_of_determination():
     assert model.score(x, y) == pytest.approx(1 - residual / total)
 
 
-def test_the_learned_function_and_its_history_are_kept():
+def test_the_learned_function_and_its_training_are_kept():
     x, y, _ = wave()
     model = ARFFRegressor(**QUICK).fit(x, y)
     np.testing.assert_array_equal(model.series_(x)[:, 0], model.predict(x))
-    assert model.n_iter_ == model.history_.n_iterations == len(model.history_.seconds)
+    assert model.n_iter_ == model.training_.n_iterations == len(model.training_.seconds)
     assert model.n_features_in_ == 2
 
 

@@ -148,11 +148,15 @@ def open_at(browser, width, path):
     assert browser.execute_script("return window.innerWidth") == width
 
 
+@pytest.fixture(scope="module")
+def general_page(general, tmp_path_factory):
+    return report(*general, tmp_path_factory.mktemp("general") / "general.html")
+
+
 @pytest.mark.parametrize("width", [400, 1400])
-def test_pages_open_in_a_browser(one, general, page, tmp_path, width):
-    other = report(*general, tmp_path / "general.html")
+def test_pages_open_in_a_browser(page, general_page, tmp_path, width):
     with chromium(1400, tmp_path / "profile") as browser:
-        for path, n_pictures in ((page, 7), (other, 9)):
+        for path, n_pictures in ((page, 7), (general_page, 9)):
             open_at(browser, width, path)
             assert problems(browser) == []
             assert [url for url in requests(browser) if not url.startswith(("file:", "data:"))] == []

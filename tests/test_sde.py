@@ -1,9 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import itofit
 from itofit import ARFF, ExtrapolationWarning, FourierSeries, InputError, Transitions
-from itofit.model.learned import LearnedSDE
 
 FEW = ARFF(n_features=8, ridge=1e-2, delta=0.5, min_iterations=3, max_iterations=12)
 ALGORITHMS = pytest.mark.parametrize("refine", [True, False], ids=["automatic", "algorithm 2"])
@@ -27,9 +28,13 @@ def fitted(kind="diffusion", d=2, seed=0, structure="full", refine=True, **how):
 
 def with_functions(sde, drift, covariance, box, **changes):
     """The model with other functions: a sine of small frequency is a line to a part in a million."""
-    parts = {name: getattr(sde, name) for name in LearnedSDE.__dataclass_fields__}
-    parts |= {"drift_series": drift, "covariance_series": covariance, "box": np.array(box)}
-    return LearnedSDE(**parts | changes)
+    return replace(
+        sde,
+        drift_function=replace(sde.drift_function, series=drift),
+        covariance_function=replace(sde.covariance_function, series=covariance),
+        box=np.array(box),
+        **changes,
+    )
 
 
 def line(slope, value=0.0, epsilon=1e-3):
@@ -218,8 +223,14 @@ def test_general_models_cannot_be_simulated():
 
 
 TEXTS = {
-    True: ("all of them", "8 frequencies", "the data determine", "f0", "f1", "limits", "identity link"),
-    False: ("8 features", "ridge 0.01", "direct sums", "limits      Σ is at least 0.001 of its mean", "identity link"),
+    True: ("all of them", "8 frequencies", "the data determine", "f of x1", "x2", "limits", "link        identity"),
+    False: (
+        "8 features",
+        "ridge 0.01",
+        "direct sums",
+        "limits      Σ is at least 0.001 of its mean",
+        "link        identity",
+    ),
 }
 
 

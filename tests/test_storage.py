@@ -2,6 +2,7 @@ import dataclasses
 import functools
 import io
 import json
+import operator
 import os
 import pickle
 import stat
@@ -12,14 +13,16 @@ import numpy as np
 import pytest
 
 from itofit import ARFF, InputError, LearnedSDE, ModelFileError, Transitions, fit, load
-from itofit.learning.automatic.search import SearchHistory
-from itofit.learning.paper.arff import History
+from itofit.model import storage
+from itofit.model.known import KnownSDE
 from itofit.model.storage import FORMAT
+from itofit.model.training import Candidate
 
 QUICK = ARFF(n_features=8, delta=0.5, min_iterations=2, max_iterations=6)
 RNG = np.random.default_rng(0)
 X0 = RNG.normal(size=(60, 2))
 X1 = X0 + 0.1 * RNG.normal(size=(60, 2))
+ORNSTEIN_UHLENBECK = KnownSDE(f=lambda x: -x, sigma=lambda x: np.full((len(x), 1, 1), 1.0))
 DATA = Transitions.from_pairs(X0, X1, RNG.uniform(0.1, 0.2, 60), groups=np.repeat(np.arange(6), 10))
 
 
@@ -54,9 +57,12 @@ def file_bytes(sde, tmp_path_factory):
 
 
 def contents(value):
-    """Everything a model holds, in a form that compares."""
+    """Everything a model holds, also in the records and models within it, in a form that compares."""
     if dataclasses.is_dataclass(value):
-        return {field.name: contents(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = {field.name: contents(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return type(value), fields
+    if isinstance(value, tuple):
+        return type(value), [contents(part) for part in value]
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     return type(value), value
@@ -87,12 +93,71 @@ def rewritten(file_bytes, path, change):
         (Transitions(X0, X1[:, 0] - X0[:, 0], 0.1), {}),
         (DATA, {"arff": ARFF(n_features=4, max_iterations=0)}),
         (DATA, {"arff": ARFF(search_rows=40)}),
+        (Transitions.from_pairs(X0[:, 0], X1[:, 0], 0.1), {}),
+        (Transitions.from_trajectories(ORNSTEIN_UHLENBECK.simulate(0.0, 0.1, 6000, rng=0)[0], dt=0.1), {}),
     ],
-    ids=["auto", "full", "diagonal", "no seed", "weighted", "underdamped", "general", "no iterations", "a subset"],
+    ids=[
+        "auto",
+        "full",
+        "diagonal",
+        "no seed",
+        "weighted",
+        "underdamped",
+        "general",
+        "no iterations",
+        "a subset",
+        "one",
+        "gathered",
+    ],
 )
 @ALGORITHMS
 def test_a_model_comes_back_as_it_was(data, how, refine, tmp_path):
     assert_comes_back(learn(data, refine=refine, **how), tmp_path / "model.npz")
+
+
+RICH = ["algorithm 2", "automatic", "ensemble", "corrected", "corrected ensemble"]
+LINEAR = Transitions.from_trajectories(ORNSTEIN_UHLENBECK.simulate(0.0, 0.3, 400, rng=0)[0], dt=0.3)
+
+
+@functools.cache
+def rich(name):
+    """Models that hold every kind of record."""
+    if name in ("algorithm 2", "automatic"):
+        return model(name == "automatic")
+    how = {"ensemble": {"ensemble": 3}, "corrected": {"correct_step": True}}
+    return learn(LINEAR, **{key: value for word in name.split() for key, value in how[word].items()})
+
+
+@pytest.mark.parametrize("name", RICH)
+def test_every_field_of_every_record_comes_back(name, tmp_path):
+    sde = rich(name)
+    assert len(sde.members) == (2 if "ensemble" in name else 0)
+    assert (sde.one_step is not None) == (sde.step_correction is not None) == ("corrected" in name)
+    if "corrected" in name:
+        assert sde.scheme == "corrected"
+        assert len(sde.one_step.members) == len(sde.members)
+    assert_comes_back(sde, tmp_path / "model.npz")
+    back = load(tmp_path / "model.npz")
+    x = sde.box[0] + np.linspace(0, 1, 20)[:, None] * np.ptp(sde.box, axis=0)
+    np.testing.assert_array_equal(back.drift(x), sde.drift(x))
+    np.testing.assert_array_equal(back.covariance(x), sde.covariance(x))
+    if sde.has_error_bars:
+        np.testing.assert_array_equal(back.drift(x, return_std=True)[1], sde.drift(x, return_std=True)[1])
+        np.testing.assert_array_equal(back.covariance(x, return_std=True)[1], sde.covariance(x, return_std=True)[1])
+    if "corrected" in name:
+        np.testing.assert_array_equal(back.step_trust(x), sde.step_trust(x))
+
+
+def test_comparing_contents_finds_every_difference():
+    sde = rich("corrected ensemble")
+    for change in (
+        {"members": sde.members[:1]},
+        {"one_step": dataclasses.replace(sde.one_step, seed=1)},
+        {"members": (sde.members[0], dataclasses.replace(sde.members[1], floored_share=0.5))},
+        {"candidates": (*sde.candidates, Candidate("full", "search", "log", 0.0))},
+        {"limits": np.nextafter(sde.limits, 0.0)},
+    ):
+        assert contents(dataclasses.replace(sde, **change)) != contents(sde)
 
 
 @pytest.mark.parametrize("link", ["identity", "square", "log"])
@@ -136,13 +201,14 @@ def test_the_functions_come_back_to_the_last_bit(sde, tmp_path):
 
 
 def test_the_course_of_the_training_comes_back(tmp_path):
-    for refine, kind, judged in ((True, SearchHistory, "log_evidence"), (False, History, "validation_error")):
+    for refine, judge in ((True, "log-evidence"), (False, "validation error")):
         model(refine).save(tmp_path / "model.npz")
         back = load(tmp_path / "model.npz")
-        for name in ("drift_history", "covariance_history"):
-            assert type(getattr(back, name)) is kind
-            expected = getattr(getattr(model(refine), name), judged)
-            np.testing.assert_array_equal(getattr(getattr(back, name), judged), expected)
+        for name in ("drift_function", "covariance_function"):
+            training, expected = getattr(back, name).training, getattr(model(refine), name).training
+            assert training.judge == judge
+            np.testing.assert_array_equal(training.score, expected.score)
+            assert repr(training) == repr(expected)
 
 
 def test_saving_twice_changes_nothing(sde, tmp_path):
@@ -171,10 +237,47 @@ def test_the_file_is_one_npz_of_plain_arrays_and_json(file_bytes):
     metadata = json.loads(str(arrays["metadata"]))
     assert metadata["program"] == "itofit"
     assert metadata["format"] == FORMAT
-    assert metadata["seed"] == 7
-    assert metadata["data"]["n_transitions"] == 60
-    assert metadata["drift_settings"]["n_features"] == 8
+    plain = metadata["model"]
+    assert plain["kind of record"] == "LearnedSDE"
+    assert plain["seed"] == 7
+    assert plain["data"]["n_transitions"] == 60
+    assert plain["drift_function"]["training"]["n_features"] == 8
+    assert arrays["drift_function.series.omega"].shape == (8, 2)
     assert {array.dtype.kind for array in arrays.values()} <= {"f", "i", "c", "U"}
+
+
+def test_the_drift_follows_from_the_members_of_the_file_as_documented(sde, file_bytes):
+    with np.load(io.BytesIO(file_bytes), allow_pickle=False) as file:
+        omega, beta, shift, scale, offset = (
+            file[f"drift_function.series.{name}"] for name in ("omega", "beta", "shift", "scale", "offset")
+        )
+    u = (X0 - shift) / scale
+    np.testing.assert_allclose(sde.drift(X0), offset + (np.exp(1j * u @ omega.T) @ beta).real, rtol=1e-10, atol=1e-12)
+
+
+# Messages
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays, metadata: metadata.pop("model"), "the model in its metadata must be a dict, got NoneType"),
+        (lambda arrays, metadata: metadata["model"].pop("kind of record"), "of unknown kind: None"),
+        (lambda arrays, metadata: metadata["model"]["data"].update({"kind of record": "Bomb"}), "unknown kind: 'Bomb'"),
+        (lambda arrays, metadata: metadata["model"].pop("link"), "link of a LearnedSDE is missing"),
+        (lambda arrays, metadata: arrays.pop("drift_function.series.beta"), "beta of a FourierSeries is missing"),
+        (lambda arrays, metadata: arrays.update(other=np.zeros(1)), "'other'"),
+        (lambda arrays, metadata: arrays.update({"a.b": np.zeros(1)}), r"no part of a model is called a\.b"),
+        (
+            lambda arrays, metadata: arrays.update(box=np.zeros((2, 3))),
+            r"box must be float64 of shape \(2, 2\), got float64 of shape \(2, 3\)",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(file_bytes, tmp_path, change, message):
+    path = rewritten(file_bytes, tmp_path / "model.npz", change)
+    with pytest.raises(ModelFileError, match=rf"model\.npz is not a complete itofit model: .*{message}"):
+        load(path)
 
 
 # Where it is written
@@ -358,7 +461,7 @@ class Bomb:
         return os.mkdir, (self.path,)
 
 
-@pytest.mark.parametrize("member", ["metadata", "box", "drift_series.omega", "extra"])
+@pytest.mark.parametrize("member", ["metadata", "box", "drift_function.series.omega", "extra"])
 def test_a_pickle_inside_is_refused_and_not_executed(file_bytes, tmp_path, member):
     victim = tmp_path / "executed"
     with np.load(io.BytesIO(file_bytes), allow_pickle=False) as file:
@@ -404,11 +507,12 @@ OTHER_KINDS = {
     "npz with numbers as metadata": npz_with_metadata([1.0, 2.0]),
     "npz with text as metadata": npz_with_metadata("made by hand"),
     "npz with deep metadata": npz_with_metadata("[" * 100_000),
-    "npz with metadata alone": npz_with_metadata(json.dumps({"program": "itofit", "format": 1})),
+    "npz with metadata alone": npz_with_metadata(json.dumps({"program": "itofit", "format": FORMAT})),
+    "npz with an empty model": npz_with_metadata(json.dumps({"program": "itofit", "format": FORMAT, "model": {}})),
     "npy": lambda file: np.save(file, np.zeros(3)),
     "npy then npz": npy_then_npz,
     "zip": zip_with("readme.txt", "hello"),
-    "zip with raw metadata": zip_with("metadata", json.dumps({"program": "itofit", "format": 1})),
+    "zip with raw metadata": zip_with("metadata", json.dumps({"program": "itofit", "format": FORMAT})),
     "text": lambda file: file.write(b"x,y\n1,2\n"),
     "nothing": lambda file: None,
     "noise": lambda file: file.write(np.random.default_rng(0).bytes(5000)),
@@ -440,31 +544,14 @@ def test_a_rewritten_file_is_still_the_same_model(sde, file_bytes, tmp_path):
     assert contents(load(path)) == contents(sde)
 
 
-# Files of the first format
-
-
-def to_format_1(arrays, metadata):
-    """What a model of Algorithm 2 was written as before there was anything else."""
-    floor = float(arrays.pop("limits")[0, 0])
-    for name in ("link", "candidates", "searched_on", "drift_in_noise_units"):
-        del metadata[name]
-    for name in ("drift", "covariance"):
-        metadata[f"{name}_stopped"] = metadata.pop(f"{name}_history")["stopped"]
-        del metadata[f"{name}_settings"]["kind"]
-    del metadata["data"]["kind"]
-    metadata |= {"format": 1, "floor": floor}
-
-
-@pytest.mark.parametrize("how", [{}, {"structure": "diagonal"}, {"floor": 0.1}], ids=["full", "diagonal", "floor"])
-def test_a_file_of_the_first_format_is_the_same_model(how, tmp_path):
-    sde, path = learn(refine=False, **how), tmp_path / "model.npz"
-    back = load(rewritten(saved(sde, path), path, to_format_1))
-    assert contents(back) == contents(dataclasses.replace(sde, searched_on=""))
-    assert back.summary() == sde.summary()
-    for call in (lambda model: model.drift(X0), lambda model: model.covariance(X0), lambda model: model.nll(DATA)):
-        np.testing.assert_array_equal(call(back), call(sde))
-    back.save(path)
-    assert contents(load(path)) == contents(back)
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_formats_of_before_any_release_are_refused(file_bytes, tmp_path, version):
+    path = rewritten(file_bytes, tmp_path / "model.npz", metadata_of("format", version))
+    message = (
+        rf"model\.npz has file format {version}, this version .* reads {FORMAT}; it was written before any release"
+    )
+    with pytest.raises(ModelFileError, match=message):
+        load(path)
 
 
 # Files whose parts are whole and do not fit together
@@ -489,7 +576,13 @@ def metadata_of(name, value):
 
 def without(name):
     def apply(arrays, metadata):
-        del (arrays if name in arrays else metadata)[name]
+        if name in arrays:
+            del arrays[name]
+        else:
+            *parents, last = name.split(".")
+            for parent in parents:
+                metadata = metadata[parent]
+            del metadata[last]
 
     return apply
 
@@ -503,64 +596,106 @@ def first_is(value):
     return change
 
 
+def one_candidate(without=None, **changes):
+    """One candidate, as it stands in a file but for changes."""
+    fields = {"kind of record": "Candidate", "structure": "full", "frequencies": "search", "link": "log", "loss": 0.0}
+    return metadata_of("model.candidates", [{k: v for k, v in (fields | changes).items() if k != without}])
+
+
 INCONSISTENT = {
-    "no omega": without("drift_series.omega"),
-    "no history": without("drift_history.acceptance"),
+    "no omega": without("drift_function.series.omega"),
+    "no acceptance": without("drift_function.training.acceptance"),
     "no box": without("box"),
-    "no kind": without("kind"),
-    "no data": without("data"),
-    "no settings": without("drift_settings"),
-    "NaN amplitude": array_of("drift_series.beta", first_is(np.nan)),
-    "infinite frequency": array_of("covariance_series.omega", first_is(np.inf)),
-    "NaN offset": array_of("drift_series.offset", first_is(np.nan)),
-    "scale of zero": array_of("drift_series.scale", first_is(0.0)),
+    "no kind": without("model.kind"),
+    "no data": without("model.data"),
+    "no parameters": without("model.drift_function.training.parameters"),
+    "NaN amplitude": array_of("drift_function.series.beta", first_is(np.nan)),
+    "infinite frequency": array_of("covariance_function.series.omega", first_is(np.inf)),
+    "NaN offset": array_of("drift_function.series.offset", first_is(np.nan)),
+    "scale of zero": array_of("drift_function.series.scale", first_is(0.0)),
     "NaN box": array_of("box", first_is(np.nan)),
     "inverted box": array_of("box", lambda box: box[::-1]),
     "singular factor": array_of("floor_factor", np.zeros_like),
     "infinite factor": array_of("floor_factor", first_is(np.inf)),
-    "fewer amplitudes": array_of("drift_series.beta", lambda beta: beta[:-1]),
-    "fewer outputs": array_of("drift_series.beta", lambda beta: beta[:, :1]),
-    "fewer entries": array_of("covariance_series.beta", lambda beta: beta[:, :2]),
-    "flat frequencies": array_of("drift_series.omega", np.ravel),
-    "a number for frequencies": array_of("drift_series.omega", lambda omega: np.array(1.0)),
-    "real amplitudes": array_of("drift_series.beta", np.real),
-    "single precision": array_of("drift_series.omega", lambda omega: omega.astype(np.float32)),
+    "no factor": without("floor_factor"),
+    "a number for the factor": array_of("floor_factor", lambda factor: np.array(1.0)),
+    "fewer amplitudes": array_of("drift_function.series.beta", lambda beta: beta[:-1]),
+    "fewer outputs": array_of("drift_function.series.beta", lambda beta: beta[:, :1]),
+    "fewer entries": array_of("covariance_function.series.beta", lambda beta: beta[:, :2]),
+    "flat frequencies": array_of("drift_function.series.omega", np.ravel),
+    "a number for frequencies": array_of("drift_function.series.omega", lambda omega: np.array(1.0)),
+    "real amplitudes": array_of("drift_function.series.beta", np.real),
+    "single precision": array_of("drift_function.series.omega", lambda omega: omega.astype(np.float32)),
     "words for the box": array_of("box", lambda box: box.astype(str)),
-    "flat history": array_of("covariance_history.seconds", lambda seconds: np.array(1.0)),
-    "words for history": array_of("drift_history.acceptance", lambda acceptance: acceptance.astype(str)),
-    "other structure": metadata_of("structure", "diagonal"),
-    "unknown structure": metadata_of("structure", "banded"),
-    "unknown kind": metadata_of("kind", "jump"),
-    "kind of other shape": metadata_of("kind", "underdamped"),
+    "a number for durations": array_of("covariance_function.training.seconds", lambda seconds: np.array(1.0)),
+    "words for acceptance": array_of("drift_function.training.acceptance", lambda acceptance: acceptance.astype(str)),
+    "other structure": metadata_of("model.structure", "diagonal"),
+    "unknown structure": metadata_of("model.structure", "banded"),
+    "unknown kind": metadata_of("model.kind", "jump"),
+    "kind of other shape": metadata_of("model.kind", "underdamped"),
     "no limits": without("limits"),
     "negative limit": array_of("limits", first_is(-1.0)),
     "NaN limit": array_of("limits", first_is(np.nan)),
     "largest limit first": array_of("limits", lambda limits: limits[::-1]),
     "limits of one entry": array_of("limits", lambda limits: limits[:, :1]),
     "words for limits": array_of("limits", lambda limits: limits.astype(str)),
-    "no link": without("link"),
-    "unknown link": metadata_of("link", "cube"),
-    "noise units a word": metadata_of("drift_in_noise_units", "no"),
-    "searched on a number": metadata_of("searched_on", 400),
-    "no candidates": without("candidates"),
-    "candidates a word": metadata_of("candidates", "all"),
-    "a short candidate": metadata_of("candidates", [["full", "search", "log"]]),
-    "a candidate of unknown structure": metadata_of("candidates", [["banded", "search", "log", 0.0]]),
-    "a candidate of unknown link": metadata_of("candidates", [["full", "search", "cube", 0.0]]),
-    "a candidate of NaN loss": metadata_of("candidates", [["full", "search", "log", float("nan")]]),
-    "a candidate whose loss is a word": metadata_of("candidates", [["full", "search", "log", "low"]]),
-    "share a word": metadata_of("floored_share", "none"),
-    "share of two": metadata_of("floored_share", 2.0),
-    "unknown setting": metadata_of("drift_settings.momentum", 0.9),
-    "features a word": metadata_of("drift_settings.n_features", "many"),
-    "unknown kind of settings": metadata_of("drift_settings.kind", "Guess"),
-    "settings of another kind": metadata_of("drift_settings.kind", "DataSummary"),
-    "data of another kind": metadata_of("data.kind", "History"),
-    "no kind of history": metadata_of("drift_history", {"stopped": "max_iterations"}),
-    "stopped by something": metadata_of("covariance_history.stopped", "boredom"),
-    "settings a list": metadata_of("drift_settings", [1, 2]),
-    "data a word": metadata_of("data", "mine"),
-    "duration a word": metadata_of("data.h_min", "short"),
+    "no link": without("model.link"),
+    "unknown link": metadata_of("model.link", "cube"),
+    "noise units a word": metadata_of("model.drift_in_noise_units", "no"),
+    "searched on a number": metadata_of("model.searched_on", 400),
+    "no candidates": without("model.candidates"),
+    "candidates a word": metadata_of("model.candidates", "all"),
+    "a short candidate": one_candidate(without="loss"),
+    "a candidate of unknown structure": one_candidate(structure="banded"),
+    "a candidate of unknown link": one_candidate(link="cube"),
+    "a candidate of NaN loss": one_candidate(loss=float("nan")),
+    "a candidate whose loss is a word": one_candidate(loss="low"),
+    "a candidate of unknown frequencies": one_candidate(frequencies="guess"),
+    "a candidate of another kind": one_candidate(**{"kind of record": "DataSummary"}),
+    "share a word": metadata_of("model.floored_share", "none"),
+    "share of two": metadata_of("model.floored_share", 2.0),
+    "unknown parameter": metadata_of("model.drift_function.training.parameters.momentum", 0.9),
+    "features a word": metadata_of("model.drift_function.training.n_features", "many"),
+    "unknown kind of training": metadata_of("model.drift_function.training.kind of record", "Guess"),
+    "training of another kind": metadata_of("model.drift_function.training.kind of record", "DataSummary"),
+    "data of another kind": metadata_of("model.data.kind of record", "Training"),
+    "no kind of training": metadata_of("model.drift_function.training", {"stopped": "max_iterations"}),
+    "no training": without("model.drift_function.training"),
+    "no stop": without("model.drift_function.training.stopped"),
+    "no score": without("drift_function.training.score"),
+    "no ridges of the covariance": without("covariance_function.training.ridges"),
+    "no place for scores": array_of("drift_function.training.iteration", lambda iteration: iteration[:0]),
+    "fewer durations": array_of("drift_function.training.seconds", lambda seconds: seconds[:-1]),
+    "a group of no input": array_of("drift_function.training.groups", first_is(3)),
+    "a negative group": array_of("drift_function.training.groups", first_is(-1)),
+    "determined less than nothing": metadata_of("model.drift_function.training.determined", -1.0),
+    "unknown judge": metadata_of("model.drift_function.training.judge", "taste"),
+    "no judge": without("model.drift_function.training.judge"),
+    "features of the parameters a word": metadata_of("model.drift_function.training.parameters.n_features", "many"),
+    "a series for a function": metadata_of("model.drift_function.kind of record", "FourierSeries"),
+    "no spread": without("model.drift_function.spread"),
+    "spread a word": metadata_of("model.covariance_function.spread", "wide"),
+    "members a word": metadata_of("model.members", "all"),
+    "members of another kind": metadata_of("model.members", [1, 2]),
+    "no members": without("model.members"),
+    "one step without correction": metadata_of("model.one_step", "before"),
+    "an array of nothing": lambda arrays, metadata: arrays.update({"other.omega": np.zeros(3)}),
+    "an unknown array": lambda arrays, metadata: arrays.update({"other": np.zeros(3)}),
+    "an unknown array of a training": lambda arrays, metadata: arrays.update(
+        {"drift_function.training.other": np.zeros(3)}
+    ),
+    "an unknown field": metadata_of("model.colour", "red"),
+    "an absurd number": metadata_of("model.data.h_min", 10**400),
+    "a model within a model without end": lambda arrays, metadata: metadata["model"].update(
+        one_step=functools.reduce(lambda inner, _: {"one_step": inner}, range(900), "end")
+    ),
+    "another record": metadata_of("model.kind of record", "Training"),
+    "model a word": metadata_of("model", "mine"),
+    "no model": without("model"),
+    "stopped by something": metadata_of("model.covariance_function.training.stopped", "boredom"),
+    "parameters a list": metadata_of("model.drift_function.training.parameters", [1, 2]),
+    "data a word": metadata_of("model.data", "mine"),
+    "duration a word": metadata_of("model.data.h_min", "short"),
     "format a word": metadata_of("format", "one"),
     "format missing": metadata_of("format", None),
 }
@@ -574,10 +709,10 @@ def test_parts_that_do_not_fit_together_are_refused(file_bytes, tmp_path, change
 
 
 def data_in_place_of(name):
-    """The record of the data where that of a training should be."""
+    """The record of the data where another should be."""
 
     def apply(arrays, metadata):
-        metadata[name] = metadata["data"]
+        metadata_of(f"model.{name}", metadata["model"]["data"])(arrays, metadata)
         for array in [array for array in arrays if array.startswith(f"{name}.")]:
             del arrays[array]
 
@@ -585,20 +720,20 @@ def data_in_place_of(name):
 
 
 INCONSISTENT_AUTOMATIC = {
-    "short history": array_of("drift_history.log_evidence", lambda values: values[:1]),
-    "empty history": array_of("drift_history.log_evidence", lambda values: values[:0]),
-    "no times": without("drift_history.iteration"),
-    "NaN evidence": array_of("drift_history.log_evidence", first_is(np.nan)),
-    "best iteration a word": metadata_of("drift_history.best_iteration", "last"),
-    "no ridges": without("drift_settings.ridges"),
-    "NaN ridge": array_of("drift_settings.ridges", first_is(np.nan)),
-    "ridges of one output": array_of("drift_settings.ridges", lambda ridges: ridges[:1]),
-    "ridges of fewer groups": array_of("drift_settings.ridges", lambda ridges: ridges[:, :-1]),
-    "flat ridges": array_of("drift_settings.ridges", np.ravel),
-    "words for groups": array_of("drift_settings.groups", lambda groups: groups.astype(str)),
-    "determined a word": metadata_of("drift_settings.determined", "some"),
-    "history of the data": data_in_place_of("drift_history"),
-    "settings of the data": data_in_place_of("drift_settings"),
+    "fewer scores": array_of("drift_function.training.score", lambda values: values[:1]),
+    "no scores": array_of("drift_function.training.score", lambda values: values[:0]),
+    "no iterations": without("drift_function.training.iteration"),
+    "NaN evidence": array_of("drift_function.training.score", first_is(np.nan)),
+    "best iteration a word": metadata_of("model.drift_function.training.best_iteration", "last"),
+    "no ridges": without("drift_function.training.ridges"),
+    "NaN ridge": array_of("drift_function.training.ridges", first_is(np.nan)),
+    "ridges of one output": array_of("drift_function.training.ridges", lambda ridges: ridges[:1]),
+    "ridges of fewer groups": array_of("drift_function.training.ridges", lambda ridges: ridges[:, :-1]),
+    "flat ridges": array_of("drift_function.training.ridges", np.ravel),
+    "words for groups": array_of("drift_function.training.groups", lambda groups: groups.astype(str)),
+    "determined a word": metadata_of("model.drift_function.training.determined", "some"),
+    "data in place of a training": data_in_place_of("drift_function.training"),
+    "data in place of parameters": data_in_place_of("drift_function.training.parameters"),
 }
 
 
@@ -611,12 +746,15 @@ def test_parts_of_an_automatic_model_that_do_not_fit_together_are_refused(tmp_pa
 
 
 INCONSISTENT_ALGORITHM_2 = {
-    "short history": array_of("drift_history.validation_error", lambda errors: errors[:2]),
-    "empty history": array_of("drift_history.validation_error", lambda errors: errors[:0]),
-    "ridge a word": metadata_of("drift_settings.ridge", "weak"),
-    "unknown pairing": metadata_of("drift_settings.pairing", "swap"),
-    "history of the data": data_in_place_of("drift_history"),
-    "settings of the data": data_in_place_of("drift_settings"),
+    "scores of fewer iterations": lambda arrays, metadata: arrays.update(
+        {name: arrays[name][:2] for name in ("drift_function.training.score", "drift_function.training.iteration")}
+    ),
+    "fewer scores": array_of("drift_function.training.score", lambda errors: errors[:2]),
+    "no scores": array_of("drift_function.training.score", lambda errors: errors[:0]),
+    "ridge a word": metadata_of("model.drift_function.training.parameters.ridge", "weak"),
+    "unknown pairing": metadata_of("model.drift_function.training.parameters.pairing", "swap"),
+    "data in place of a training": data_in_place_of("drift_function.training"),
+    "data in place of parameters": data_in_place_of("drift_function.training.parameters"),
 }
 
 
@@ -628,36 +766,72 @@ def test_parts_of_a_model_of_algorithm_2_that_do_not_fit_together_are_refused(tm
         load(path)
 
 
-INCONSISTENT_FORMAT_1 = {
-    "no floor": without("floor"),
-    "negative floor": metadata_of("floor", -1.0),
-    "floor of two": metadata_of("floor", 2.0),
-    "NaN floor": metadata_of("floor", float("nan")),
-    "floor a word": metadata_of("floor", "low"),
-    "no stop": without("drift_stopped"),
-    "stopped by something": metadata_of("covariance_stopped", "boredom"),
-    "no settings": without("drift_settings"),
-    "settings a list": metadata_of("drift_settings", [1, 2]),
-    "data a word": metadata_of("data", "mine"),
-    "no factor": without("floor_factor"),
-    "a number for the factor": array_of("floor_factor", lambda factor: np.array(1.0)),
-    "short history": array_of("drift_history.validation_error", lambda errors: errors[:2]),
-}
+def test_a_candidate_that_is_right_is_accepted(file_bytes, tmp_path):
+    path = rewritten(file_bytes, tmp_path / "model.npz", one_candidate())
+    assert load(path).candidates == (Candidate("full", "search", "log", 0.0),)
 
 
-@pytest.mark.parametrize("change", INCONSISTENT_FORMAT_1.values(), ids=INCONSISTENT_FORMAT_1)
-def test_parts_of_a_file_of_the_first_format_that_do_not_fit_together_are_refused(tmp_path, change):
-    path = tmp_path / "model.npz"
-    rewritten(saved(model(False), path), path, to_format_1)
-    rewritten(path.read_bytes(), path, change)
-    with pytest.raises(ModelFileError, match=r"model\.npz"):
-        load(path)
+# Every part of every model
+
+
+def leaves(plain, path=()):
+    """The paths to all values in JSON that are no dictionaries, and to those."""
+    for key, value in plain.items() if isinstance(plain, dict) else enumerate(plain):
+        yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from leaves(value, (*path, key))
+
+
+def changed(plain, path, change):
+    """A copy of JSON in which the value at a path was changed."""
+    copy = json.loads(json.dumps(plain))
+    place = functools.reduce(operator.getitem, path[:-1], copy)
+    change(place, path[-1])
+    return copy
+
+
+FREE_TEXT = {"version", "searched_on"}
+
+
+@pytest.fixture(params=RICH[:-1])  # the last one has no part that these have not
+def parts(request, tmp_path, monkeypatch):
+    """Arrays and metadata of a model, and a function that reads others in their place."""
+    rich(request.param).save(tmp_path / "model.npz")
+    arrays, metadata = storage.read(tmp_path / "model.npz")
+
+    def assert_refused(arrays, plain):
+        monkeypatch.setattr(storage, "read", lambda path: (arrays, {"model": plain}))
+        with pytest.raises(ModelFileError, match=r"model\.npz"):
+            load(tmp_path / "model.npz")
+
+    return arrays, metadata["model"], assert_refused
+
+
+def test_no_array_of_a_model_can_be_left_out_or_damaged(parts):
+    arrays, plain, assert_refused = parts
+    for name, array in arrays.items():
+        assert_refused({key: value for key, value in arrays.items() if key != name}, plain)
+        assert_refused(arrays | {name: array.astype(str)}, plain)
+        assert_refused(arrays | {name: array[None]}, plain)
+        if array.size:
+            assert_refused(arrays | {name: array * np.nan}, plain)
+            assert_refused(arrays | {name: array[:-1]}, plain)
+
+
+def test_no_metadata_of_a_model_can_be_left_out_or_damaged(parts):
+    arrays, plain, assert_refused = parts
+    for path in leaves(plain):
+        if not isinstance(path[-1], int):
+            assert_refused(arrays, changed(plain, path, dict.pop))
+        if path[-1] not in FREE_TEXT and "input_names" not in path[:-1] and "output_names" not in path[:-1]:
+            assert_refused(arrays, changed(plain, path, lambda place, key: operator.setitem(place, key, "nonsense")))
+        assert_refused(arrays, changed(plain, path, lambda place, key: operator.setitem(place, key, {"unknown": 1})))
 
 
 def test_a_raw_member_in_place_of_an_array_is_refused(file_bytes, tmp_path):
     path = tmp_path / "model.npz"
     with zipfile.ZipFile(io.BytesIO(file_bytes)) as whole, zipfile.ZipFile(path, "w") as copy:
         for name in whole.namelist():
-            copy.writestr(name, b"raw" if name == "drift_series.omega.npy" else whole.read(name))
+            copy.writestr(name, b"raw" if name == "drift_function.series.omega.npy" else whole.read(name))
     with pytest.raises(ModelFileError, match=r"model\.npz"):
         load(path)

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from itofit._checks import ConvergenceWarning, DataWarning, ExtrapolationWarning, InputError, ModelFileError
 from itofit._version import __version__
 from itofit.data.blocked import BlockedTransitions
-from itofit.data.files import read_transitions
 from itofit.data.transitions import Transitions
-from itofit.learning.fit import fit
 from itofit.looking.report import report
 from itofit.model.learned import LearnedSDE, load
 from itofit.model.training import LearnedFunction, Training
@@ -20,6 +18,8 @@ from itofit.waves.series import FourierSeries
 
 if TYPE_CHECKING:
     from itofit import plot
+    from itofit.data.files import read_transitions
+    from itofit.learning.fit import fit
     from itofit.learning.regressor import ARFFRegressor
     from itofit.looking.check import Diagnosis, Finding, check
 
@@ -54,6 +54,8 @@ _LATER = {
     "Diagnosis": "looking.check",
     "Finding": "looking.check",
     "check": "looking.check",
+    "fit": "learning.fit",
+    "read_transitions": "data.files",
 }
 """Names whose modules are imported when they are asked for, since with what they need that takes long."""
 _OTHER_NAMES = ("diagnostics", "files", "likelihood", "plot")
@@ -66,8 +68,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
         return import_module(f"itofit.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'itofit' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"itofit.{_LATER[name]}"), name)
-    return found
+    value = globals()[name] = getattr(import_module(f"itofit.{_LATER[name]}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

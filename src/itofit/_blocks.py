@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 BLOCK_ROWS = 1024  # a block of 2K = 256 features is 2 MB: it stays in the cache between its uses
 CHUNK_ROWS = 2048  # fewer are not worth a thread
-MAX_CHUNKS = 8
+MAX_CHUNKS = 8  # for machines of up to eight cores; more chunks of one block would be short
 RESULT_BYTES = 150_000_000  # of all chunks together
 
 
@@ -42,8 +42,8 @@ def _pool(process: int, n_threads: int, level: str = "chunks") -> ThreadPoolExec
 
 
 def _allowed_by_blas() -> int:
-    found = [library.num_threads for library in _controller().lib_controllers if library.user_api == "blas"]
-    return min(found, default=os.cpu_count() or 1)
+    limits = [library.num_threads for library in _controller().lib_controllers if library.user_api == "blas"]
+    return min(limits, default=os.cpu_count() or 1)
 
 
 def _take_control() -> None:

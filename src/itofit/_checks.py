@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, Self, TypeAlias
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +22,7 @@ RNG: TypeAlias = int | np.integer | np.random.Generator | None
 # Messages
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """An argument of a function, perhaps with a value: what the command line calls --argument.
 
     Parameters
@@ -48,8 +46,7 @@ class Option:
         return text if self.of is None else f"{self.of}(..., {text})"
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     """A column of the inputs or of the increments, by its place, and by its name where one is known."""
 
     role: Literal["inputs", "increments"]
@@ -61,8 +58,7 @@ class Variable:
         return column if self.name is None else f"{column} ({self.name})"
 
 
-@dataclass(frozen=True)
-class Either:
+class Either(NamedTuple):
     """A phrase that is one thing in Python and another at the command line."""
 
     python: str

@@ -18,7 +18,7 @@ from itofit.cli.arguments import File, Json, Model, Seed, check_installed, check
 from itofit.cli.columns import Columns
 from itofit.cli.held_out import hold_out
 from itofit.cli.option_groups import with_option_groups
-from itofit.cli.words import worded, worded_diagnosis
+from itofit.cli.words import word, worded
 from itofit.model.learned import LearnedSDE
 from itofit.model.storage import write_whole
 
@@ -104,7 +104,7 @@ def fit(
         print_json(content | {"seconds": seconds})
         return
     print_text(sde.summary())
-    print_text(f"\n{worded_diagnosis(diagnosis)}\n")
+    print_text(f"\n{diagnosis.text(word)}\n")
     if rest is not None:
         print_text(f"loss on {len(rest):,} held-out transitions: {loss:.4f}")
     print_text(f"saved as {output}; load it with itofit.load({str(output)!r})")
@@ -133,7 +133,7 @@ def check(model: Model, file: File, columns: Columns, as_json: Json = False) -> 
     if as_json:
         print_json(diagnosis.as_dict())
     else:
-        print_text(str(worded_diagnosis(diagnosis)))
+        print_text(diagnosis.text(word))
     if diagnosis.worst == "bad":
         raise typer.Exit(BAD_FINDING)
 

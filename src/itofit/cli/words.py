@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from itofit._checks import Either, Message, Option, Variable
 from itofit.data.names import HasNames
-from itofit.looking.check import Diagnosis
 
 OPTIONS = {
     "time": "--time",
@@ -40,15 +38,6 @@ def worded(message: str, names: HasNames | None = None) -> str:
         Data that name the variables which the message knows by their places alone.
     """
     return message.worded(partial(word, names=names)) if isinstance(message, Message) else message
-
-
-def worded_diagnosis(diagnosis: Diagnosis) -> Diagnosis:
-    """The same diagnosis with findings in the words of the command line."""
-    findings = (
-        replace(finding, numbers=worded(finding.numbers), text=worded(finding.text), advice=worded(finding.advice))
-        for finding in diagnosis.findings
-    )
-    return replace(diagnosis, findings=tuple(findings))
 
 
 def word(part: object, names: HasNames | None = None) -> str | None:

@@ -16,6 +16,7 @@ from itofit._checks import Float
 PASS_ROWS = 262_144
 """Rows of a block: enough for all cores, few enough for any memory."""
 LEFT_OUT, TRAIN, VALIDATION = 0, 1, 2
+"""Parts of the rows."""
 
 
 class ArrayRows:

@@ -11,18 +11,18 @@ import numpy.typing as npt
 
 from itofit._blocks import BLOCK_ROWS, map_chunks
 from itofit._checks import Float, InputError, float_array, one_of
-from itofit.data.names import Kind, default_names
+from itofit.data.names import Kind
 from itofit.experiments.network_units import NetworkUnits
 from itofit.experiments.networks import Network, outputs, triangular
 from itofit.matrices.symmetric import Factor, Structure
-from itofit.model.sde import SDE
+from itofit.model.sde import UnnamedSDE
 
 _UNITS = ("box", "mean", "unit", "h")
 _NETWORKS = ("drift", "diffusion")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class NetworkSDE(SDE):
+class NetworkSDE(UnnamedSDE):
     """dx = f(x) dt + σ(x) dW with two networks for f and σ. Arrays are NumPy's in float64; JAX is not needed.
 
     Parameters
@@ -57,16 +57,6 @@ class NetworkSDE(SDE):
     def n_parameters(self) -> int:
         """The number of trained parameters."""
         return sum(array.size for network in (self.drift_network, self.diffusion_network) for array in network.values())
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """The default names."""
-        return default_names(self.n_inputs, self.n_outputs, self.kind)[0]
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """The default names."""
-        return default_names(self.n_inputs, self.n_outputs, self.kind)[1]
 
     @property
     def box(self) -> Float:

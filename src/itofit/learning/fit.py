@@ -13,10 +13,8 @@ from itofit.data.passes import Data
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.options import FitOptions
-from itofit.learning.paper.algorithm_2 import Paper
-from itofit.learning.paper.regression import warn_if_unsettled
 from itofit.learning.pipeline import Task, learn
-from itofit.learning.verdicts import check_learnable, warn_of_failures, warn_of_uneven_steps
+from itofit.learning.verdicts import check_learnable, warn_if_unsettled, warn_of_failures, warn_of_uneven_steps
 from itofit.matrices.links import LinkName
 from itofit.matrices.symmetric import Structure
 from itofit.model.learned import LearnedSDE
@@ -128,7 +126,7 @@ def fit(
         if not refine:
             warn_of_uneven_steps(statistics)
         task = Task(data=data, survey=statistics, options=options, rng=random, seed=seed, bar=bar)
-        sde = learn(task, Automatic(task)) if refine else learn(task, Paper(task))
+        sde = learn(task, Automatic(task)) if refine else _by_algorithm_2(task)
     for name, function in (("drift", sde.drift_function), ("covariance", sde.covariance_function)):
         if not refine or function.training.parameters.max_iterations is not None:  # else the limit was not the user's
             warn_if_unsettled(function.training, name)
@@ -137,6 +135,12 @@ def fit(
         return sde
     seeds = random.integers(2**32, size=options.ensemble - 1).tolist()
     return _with_members(sde, data, [replace(options, rng=own, ensemble=None) for own in seeds], progress)
+
+
+def _by_algorithm_2(task: Task) -> LearnedSDE:
+    from itofit.learning.paper.algorithm_2 import Paper  # noqa: PLC0415  (who does not ask for it need not wait for it)
+
+    return learn(task, Paper(task))
 
 
 def _with_members(sde: LearnedSDE, data: Data, options: list[FitOptions], progress: bool | None) -> LearnedSDE:

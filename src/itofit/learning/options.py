@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from itofit._checks import RNG, InputError, count, flag, fraction, one_of
+from itofit._checks import RNG, InputError, count, flag, fraction, generator, one_of
 from itofit.matrices.links import LINKS, Link, LinkName
 from itofit.matrices.symmetric import LEAST_FLOOR, Structure
 from itofit.waves.parameters import ARFF
@@ -32,6 +32,10 @@ def _floor(name: str, value: object) -> None:
         raise InputError(f"{name} must be at least {LEAST_FLOOR:g}, or rounding would undo it, got {value!r}")
 
 
+def _seed(name: str, value: object) -> None:
+    generator(value)  # type: ignore[arg-type]
+
+
 def _members(name: str, value: object) -> None:
     count(name, value, least=2)
 
@@ -47,6 +51,7 @@ ALLOWED: dict[str, Check] = {
     "drift": _or_none(_parameters),
     "covariance": _or_none(_parameters),
     "ensemble": _or_none(_members),
+    "rng": _seed,
 }
 """What each option may be."""
 

@@ -67,8 +67,8 @@ class Correction(NamedTuple):
 class Method(Protocol[F, P, C]):
     """A way to learn drifts F and covariances C, with residual products P in between."""
 
-    def drift(self, noise: C | None = None) -> F:
-        """The drift; given a covariance of the noise, weighted by its inverse."""
+    def drift(self, before: F | None = None, noise: C | None = None) -> F:
+        """The drift; given one and the covariance of its noise, the same weighted by the inverse of that."""
         ...
 
     def residual_products(self, drift: F) -> P:
@@ -101,7 +101,7 @@ def learn(task: Task, method: Method[F, P, C]) -> LearnedSDE:
     drift = method.drift()
     covariance = method.covariance(method.residual_products(drift))
     if method.reweights(covariance):
-        drift = method.drift(covariance)
+        drift = method.drift(drift, covariance)
         covariance = method.covariance(method.residual_products(drift), covariance)
     drift, covariance = method.on_all_rows(drift, covariance)
     sde = _model(task, method.learned(drift, covariance))

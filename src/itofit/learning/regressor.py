@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from itofit._checks import Float
 from itofit._progress import Progress
 from itofit.data.rows import ArrayRows
-from itofit.learning.paper.regression import Rows, TrainingSet, fit_series, warn_if_unsettled
+from itofit.learning.paper.regression import Rows, TrainingSet, fit_series
+from itofit.learning.verdicts import warn_if_unsettled
 from itofit.waves.normal_equations import Form
 from itofit.waves.parameters import ARFF, Pairing
 from itofit.waves.scaling import Scaling

@@ -8,11 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from itofit._checks import DataWarning, Either, Float, InputError, Message, Variable
+from itofit._checks import ConvergenceWarning, DataWarning, Either, Float, InputError, Message, Variable
 from itofit.data.names import HasVariables, has_given_names
 from itofit.data.passes import Data
 from itofit.data.survey import Survey
 from itofit.model.learned import LearnedSDE
+from itofit.model.training import Training
 
 LEAST_TRANSITIONS = 20
 """Fewer tell nothing, whatever they are."""
@@ -68,7 +69,7 @@ def check_learnable(survey: Survey, data: Data) -> None:
 
 
 def _variable(data: HasVariables, role: Literal["inputs", "increments"], place: int) -> Variable:
-    """A column, with its name if somebody gave it one."""
+    """A column, with its name if it was given one."""
     names = data.input_names if role == "inputs" else data.output_names
     return Variable(role, place, names[place] if has_given_names(data) else None)
 
@@ -92,6 +93,18 @@ def warn_of_uneven_steps(survey: Survey) -> None:
             f"about {np.sqrt(penalty):.1f} times less accurate than it could be; leave them out, as in "
             "data[data.h > ...]",
             DataWarning,
+            stacklevel=3,
+        )
+
+
+def warn_if_unsettled(training: Training, label: str) -> None:
+    """Warn, in the name of the caller's caller, if a training ended at its maximal number of iterations."""
+    if training.stopped == "max_iterations":
+        judge = "evidence" if training.by_evidence else "validation error"
+        warnings.warn(
+            f"{label} ended at max_iterations = {training.n_iterations} before its {judge} settled; "
+            "allow more iterations",
+            ConvergenceWarning,
             stacklevel=3,
         )
 

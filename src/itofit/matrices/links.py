@@ -211,7 +211,7 @@ class Square(Link):
 
     name: LinkName = "square"
     symbol = "√Σ"
-    meaning = "Σ = L H² Lᵀ is nowhere negative; the entries of H are sums of waves, L Lᵀ is the mean covariance"
+    meaning = "Σ is the square of a matrix of sums of waves, in units of its mean"
     at_one = 1.0
 
     def value(self, eta: Float) -> Float:
@@ -236,7 +236,7 @@ class Log(Link):
 
     name: LinkName = "log"
     symbol = "log Σ"
-    meaning = "Σ = L exp(H) Lᵀ is positive everywhere; the entries of H are sums of waves, L Lᵀ is the mean covariance"
+    meaning = "Σ is the exponential of a matrix of sums of waves, in units of its mean"
     at_one = 0.0
 
     def value(self, eta: Float) -> Float:

@@ -8,6 +8,7 @@ only the classes listed here, and checks that all parts fit together, so that a 
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -33,6 +34,8 @@ RECORDS = (FourierSeries, LearnedFunction, Training, ARFF, DataSummary, StepCorr
 """Classes that a model consists of, besides models themselves."""
 LARGEST = 1e300
 """Stands for infinity where limits are checked."""
+NOT_A_MODEL = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError)
+"""What making records of parts that do not fit together raises; the last two for absurd numbers and deep nesting."""
 
 
 def write_model(path: str | os.PathLike[str], sde: LearnedSDE) -> None:
@@ -44,24 +47,28 @@ def write_model(path: str | os.PathLike[str], sde: LearnedSDE) -> None:
 def read_model(path: str | os.PathLike[str], model: type[M]) -> M:
     """Read a model; a ModelFileError says what is wrong with the file if it holds none."""
     arrays, metadata = storage.read(path)
+    plain: Any = metadata.get("model")
     try:
-        sde = _unpacked(arrays, metadata["model"], {kind.__name__: kind for kind in (*RECORDS, model)})
+        _check_kind("the model in its metadata", plain, dict)
+        sde = _unpacked(arrays, plain, {kind.__name__: kind for kind in (*RECORDS, model)})
         if not isinstance(sde, model):
             raise InputError(f"it holds a {type(sde).__name__}")
         for each in _models_in(sde):
             _check_model(each)
+        _check_nothing_else(sde, arrays, plain)
         return sde
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except NOT_A_MODEL as error:
         raise ModelFileError(f"{path} is not a complete itofit model: {error}") from error
 
 
 # Records as arrays and JSON
 
 
-def _fields(record: object) -> dict[str, object]:
-    """The fields of a record by name."""
-    names = getattr(record, "_fields", None) or [field.name for field in dataclasses.fields(record)]  # type: ignore[arg-type]
-    return {name: getattr(record, name) for name in names}
+def _field_names(record: object) -> tuple[str, ...]:
+    """Names of the fields of a record or of a class of records."""
+    if dataclasses.is_dataclass(record):
+        return tuple(field.name for field in dataclasses.fields(record))
+    return Candidate._fields
 
 
 def _is_record(value: object) -> bool:
@@ -72,7 +79,8 @@ def _packed(record: object) -> tuple[Arrays, dict[str, Any]]:
     """The arrays of a record and of those within it, by name, and the rest as JSON can hold it."""
     arrays: Arrays = {}
     plain: dict[str, Any] = {"kind of record": type(record).__name__}
-    for name, value in _fields(record).items():
+    for name in _field_names(record):
+        value = getattr(record, name)
         if isinstance(value, np.ndarray):
             arrays[name] = value
         elif _is_record(value):
@@ -85,14 +93,17 @@ def _packed(record: object) -> tuple[Arrays, dict[str, Any]]:
                 plain[name].append(content)
                 arrays |= {f"{name}.{place}.{key}": array for key, array in more.items()}
         else:
-            plain[name] = value
+            plain[name] = value.item() if isinstance(value, np.generic) else value
     return arrays, plain
 
 
 def _unpacked(arrays: Arrays, plain: Mapping[str, Any], kinds: Mapping[str, Callable[..., object]]) -> object:
     """The record that `_packed` took apart."""
     contents = dict(plain)
-    kind = kinds[contents.pop("kind of record")]
+    name_of_kind = contents.pop("kind of record", None)
+    if name_of_kind not in kinds:
+        raise InputError(f"a record of it is of unknown kind: {name_of_kind!r}")
+    kind = kinds[name_of_kind]
     values: dict[str, object] = {name: array for name, array in arrays.items() if "." not in name}
     for name, content in contents.items():
         if isinstance(content, dict):
@@ -104,6 +115,9 @@ def _unpacked(arrays: Arrays, plain: Mapping[str, Any], kinds: Mapping[str, Call
             )
         else:
             values[name] = content
+    missing = [name for name in _field_names(kind) if name not in values]  # also of those that have a default
+    if missing:
+        raise InputError(f"{', '.join(missing)} of a {name_of_kind} is missing")
     return kind(**values)
 
 
@@ -123,6 +137,16 @@ def _models_in(sde: M) -> Iterator[M]:
             raise InputError("the models in a model must have its inputs and outputs")
         yield from _models_in(other)
     yield sde
+
+
+def _check_nothing_else(sde: LearnedSDE, arrays: Arrays, plain: object) -> None:
+    """Raise if a file holds something that the model made of it does not."""
+    own_arrays, own_plain = _packed(sde)
+    other = sorted(arrays.keys() - own_arrays.keys())
+    if other:
+        raise InputError(f"no part of a model is called {', '.join(other)}")
+    if json.loads(json.dumps(own_plain)) != plain:
+        raise InputError("its metadata are not those of the model that they make")
 
 
 def _check_kind(name: str, value: object, kind: type) -> None:
@@ -167,7 +191,7 @@ def _check_function(name: str, function: LearnedFunction, m: int, p: int) -> Non
     _check_series(f"{name}.series", function.series, m, p)
     if function.spread is not None:
         _check_spread(f"{name}.spread", function.spread, m, p)
-    _check_training(f"{name}.training", function.training, p)
+    _check_training(f"{name}.training", function.training, m, p)
 
 
 def _check_spread(name: str, series: FourierSeries, m: int, p: int) -> None:
@@ -189,8 +213,8 @@ def _check_series(name: str, series: FourierSeries, m: int, p: int) -> None:
         raise InputError(f"{name}.scale must be > 0")
 
 
-def _check_training(name: str, training: Training, p: int) -> None:
-    """The same for the record of a training of p outputs."""
+def _check_training(name: str, training: Training, m: int, p: int) -> None:
+    """The same for the record of a training of m inputs and p outputs."""
     _check_kind(name, training, Training)
     _check_kind(f"{name}.parameters", training.parameters, ARFF)
     one_of(f"{name}.judge", training.judge, get_args(Judge))
@@ -203,8 +227,10 @@ def _check_training(name: str, training: Training, p: int) -> None:
         _check_array(f"{name}.{field}", getattr(training, field), (n,))
     _check_array(f"{name}.groups", training.groups, (G,), "int64")
     _check_array(f"{name}.ridges", training.ridges, (p, G))
-    if not J:
-        raise InputError(f"{name} says nothing of how the training went")
+    if not J or (J != M + 1 and not training.by_evidence):  # by evidence, not every iteration is judged
+        raise InputError(f"{name} has {J} scores of the start and of {M} iterations")
+    if not ((training.groups >= 0) & (training.groups <= m)).all():
+        raise InputError(f"{name}.groups must be inputs, counted from 0, or {m} for all of them, got {training.groups}")
 
 
 def _check_correction(sde: LearnedSDE) -> None:
@@ -239,6 +265,7 @@ def _check_origin(sde: LearnedSDE) -> None:
         _check_kind("a candidate", candidate, Candidate)
         one_of("structure", candidate.structure, get_args(Structure))
         one_of("link", candidate.link, tuple(LINKS))
+        one_of("frequencies", candidate.frequencies, ("start", "search"))
         if not np.isfinite(candidate.loss):
             raise InputError(f"loss of a candidate must be finite, got {candidate.loss}")
     _check_kind("data", sde.data, DataSummary)

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, InputError
-from itofit.data.names import Kind, default_names
+from itofit.data.names import Kind
 from itofit.matrices.symmetric import Factor
-from itofit.model.sde import SDE
+from itofit.model.sde import UnnamedSDE
 
 Function = Callable[[Float], Float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class KnownSDE(SDE):
+class KnownSDE(UnnamedSDE):
     """dx = f(x) dt + σ(x) dW with functions that are known.
 
     Parameters
@@ -59,16 +59,6 @@ class KnownSDE(SDE):
         if self.general:
             return "general"
         return "diffusion" if self.n_inputs == self.n_outputs else "underdamped"
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """The default names."""
-        return default_names(self.n_inputs, self.n_outputs, self.kind)[0]
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """The default names."""
-        return default_names(self.n_inputs, self.n_outputs, self.kind)[1]
 
     @property
     def box(self) -> Float:

@@ -14,7 +14,6 @@ from itofit._checks import Float, InputError, Option, fraction
 from itofit.data.names import Kind, names_of
 from itofit.matrices.links import LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
-from itofit.model import file_format
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.sde import BATCH_ROWS, SDE
 from itofit.model.summary import dimensions, summary_of
@@ -276,7 +275,9 @@ class LearnedSDE(SDE):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one `.npz` file; what was at `path` stays until all of it is written."""
-        file_format.write_model(path, self)
+        from itofit.model.file_format import write_model  # noqa: PLC0415  (archives take long to import)
+
+        write_model(path, self)
 
 
 def _with_members(own: Float, values: Float, others: list[Float]) -> Float:
@@ -297,4 +298,6 @@ def load(path: str | os.PathLike[str]) -> LearnedSDE:
     ModelFileError
         If the file is truncated, corrupt, of another kind, or of another format.
     """
-    return file_format.read_model(path, LearnedSDE)
+    from itofit.model.file_format import read_model  # noqa: PLC0415  (as above)
+
+    return read_model(path, LearnedSDE)

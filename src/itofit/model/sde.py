@@ -26,7 +26,7 @@ from itofit._checks import (
 )
 from itofit._progress import Progress
 from itofit.data.layout import optional
-from itofit.data.names import Kind, check_variables
+from itofit.data.names import Kind, check_variables, default_names
 from itofit.data.passes import Data, add_up
 from itofit.data.trajectories import frame_of
 from itofit.data.transitions import Transitions
@@ -364,3 +364,17 @@ class SDE(ABC):
         if not len(starts):
             raise InputError("{x0} holds no starting point", x0=Option("x0"))
         return starts
+
+
+class UnnamedSDE(SDE):
+    """An equation whose variables have the default names: x, or x1, x2, ..."""
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """What the inputs are called."""
+        return default_names(self.n_inputs, self.n_outputs, self.kind)[0]
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """What the outputs are called."""
+        return default_names(self.n_inputs, self.n_outputs, self.kind)[1]

@@ -36,7 +36,9 @@ def summary_of(sde: LearnedSDE) -> str:
     if covariance.by_evidence:
         names = entry_names(sde.structure, sde.link, sde.output_names)
         lines.append(_line("", dependence_text(covariance, names, sde.input_names)))
-    lines.append(_line("structure", form_text(sde.structure, sde.link)))
+    if sde.n_outputs > 1:
+        lines.append(_line("structure", f"{sde.structure}: {STRUCTURES[sde.structure]}"))
+    lines.append(_line("link", f"{sde.link}: {LINKS[sde.link].meaning}"))
     if len(sde.candidates) > 1:
         lines.append(_line("", "held-out loss of the candidates, above the best:"))
         lines += [_line("", text) for text in candidates_text(sde.candidates)]
@@ -102,11 +104,6 @@ def entry_names(structure: Structure, link: LinkName, outputs: tuple[str, ...]) 
         f"{symbol} of {outputs[j]}" if i == j else f"{symbol} of {outputs[j]} and {outputs[i]}"
         for i, j in zip(*entries(structure, len(outputs)), strict=True)
     ]
-
-
-def form_text(structure: Structure, link: LinkName) -> str:
-    """Which entries of Σ were learned, and how Σ follows from waves."""
-    return f"{structure}: {STRUCTURES[structure]}; link {link}: {LINKS[link].meaning}"
 
 
 def candidates_text(candidates: tuple[Candidate, ...]) -> list[str]:

@@ -94,7 +94,7 @@ class Training:
         return " and ".join(([", ".join(singles) + alone] if singles else []) + ["all inputs together"] * together)
 
     def __repr__(self) -> str:
-        best = f"best {self.judge} {self.best_score:.4g} at iteration {self.best_iteration}"
+        best = f"best {self.judge} {self.best_score:.4g}, iteration {self.best_iteration} kept"
         return (
             f"Training({self.n_features} features, {self.n_iterations} iterations in {self.seconds.sum():.2f} s, "
             f"stopped by {self.stopped}, {best})"

@@ -31,7 +31,7 @@ from itofit._checks import Complex, Float
 from itofit.waves.trigonometry import cos_sin
 
 BLOCK_NUMBERS = 65_536  # in the largest array of a block: it stays in the cache
-NUFFT_ACCURACY = 1e-13
+NUFFT_ACCURACY = 1e-13  # the best that finufft reaches in double precision, but for a digit
 
 # Seconds, measured on one core; only their ratios matter.
 _PRODUCT = 6e-11  # one multiplication and addition in a matrix product
@@ -170,13 +170,13 @@ def _factored_moments(t: Float, strengths: Float, Q: int) -> Float:
         giants = polynomials(steps[q], J)  # T_j(T_q(t)) = T_{jq}(t)
         P += (strengths[:, None, rows] * giants).reshape(columns * J, -1) @ steps[:q].T
     sums = P.reshape(columns, J, q)
-    found = np.empty((columns, J * q))
-    found[:, :q] = sums[:, 0]
+    mu = np.empty((columns, J * q))
+    mu[:, :q] = sums[:, 0]
     for j in range(1, J):
         place = j * q
-        found[:, place] = sums[:, j, 0]
-        found[:, place + 1 : place + q] = 2 * sums[:, j, 1:] - found[:, place - 1 : place - q : -1]
-    return found[:, :Q]
+        mu[:, place] = sums[:, j, 0]
+        mu[:, place + 1 : place + q] = 2 * sums[:, j, 1:] - mu[:, place - 1 : place - q : -1]
+    return mu[:, :Q]
 
 
 def evaluate(coefficients: Float, t: Float) -> Float:
@@ -232,8 +232,8 @@ def transform_moments(t: Float, strengths: Float, Q: Sequence[int]) -> Float:
     plan = finufft.Plan(1, tuple(2 * q - 1 for q in Q), n_trans=len(strengths), eps=NUFFT_ACCURACY, isign=1, nthreads=1)
     plan.setpts(*angles)
     modes = plan.execute(strengths.astype(complex))
-    found: Float = modes.real.reshape(-1, *(2 * q - 1 for q in Q))
+    sums: Float = modes.real.reshape(-1, *(2 * q - 1 for q in Q))
     for axis, q in enumerate(Q, start=1):  # cos a cos b … is the mean of cos(a ± b ± …)
-        found = np.moveaxis(found, axis, 0)
-        found = np.moveaxis((found[q - 1 :] + found[q - 1 :: -1]) / 2, 0, axis)
-    return found
+        sums = np.moveaxis(sums, axis, 0)
+        sums = np.moveaxis((sums[q - 1 :] + sums[q - 1 :: -1]) / 2, 0, axis)
+    return sums

@@ -45,7 +45,7 @@ class Losses(NamedTuple):
         return float(self.sums.min(axis=0).sum())
 
     def limits(self, least: Float, most: Float) -> tuple[Float, float]:
-        """Limits (2, d) with the largest lower ones than which none is significantly better, and the loss with them.
+        """Limits (2, d) with the largest lower ones that no others beat significantly, and the loss with them.
 
         Larger than `least` they are only if that is better.
         """

@@ -23,8 +23,8 @@ from itofit._checks import Float, Int
 from itofit._progress import Progress
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.all_rows import AllRows
-from itofit.learning.automatic.cells import Plan
-from itofit.learning.automatic.choice import Comparison, ResidualProducts
+from itofit.learning.automatic.candidates import Comparison, ResidualProducts
+from itofit.learning.automatic.cells import Cells, Plan
 from itofit.learning.automatic.covariance import fit_covariance
 from itofit.learning.automatic.drift import Drift, DriftCells, drift_of_one_covariance, weighted_drift
 from itofit.learning.automatic.evidence import Basis
@@ -41,6 +41,20 @@ from itofit.model.training import Candidate, LearnedFunction
 from itofit.waves.scaling import Scaling
 
 
+class LearnedDrift(NamedTuple):
+    """A drift, and what it was learned from."""
+
+    drift: Drift
+    searched: Searched
+    cells: Cells  # of Δx and of the entries of Δx Δxᵀ / h
+    rows: DriftCells  # the same with the features
+
+    @property
+    def basis(self) -> Basis:
+        """Its features."""
+        return self.searched.best.basis
+
+
 class LearnedSigma(NamedTuple):
     """A covariance, and how it was found."""
 
@@ -53,42 +67,40 @@ class Automatic:
     """The default method, for `itofit.learning.pipeline`: what the user has not set is chosen from the data."""
 
     def __init__(self, task: Task) -> None:
-        self.task, self.data, self.bar = task, task.data, task.bar
+        self.task, self.data, self.bar, self.d = task, task.data, task.bar, task.data.n_outputs
         self.arff, self.covariance_arff = task.options.drift_parameters, task.options.covariance_parameters
-        self.d = d = task.data.n_outputs
-        self.scaling = Scaling.of(task.survey.low, task.survey.high, np.zeros(d))
+        self.scaling = Scaling.of(task.survey.low, task.survey.high, np.zeros(self.d))
         self.plan = Plan(task.survey, self.scaling, int(task.rng.integers(2**63)), self.arff.search_rows)
-        self.cells = self.plan.gather(self.data, _moves_and_products, self.bar, "reading")
-        targets = drift_targets(self.cells, d, self.arff)
-        self.searched = search(task.rng, targets, self.arff, mixed=d > 1, on_iteration=_shown(self.bar, "drift"))
-        X = self.basis.at(self.cells.u)
-        self.drift_cells = DriftCells(X, self.cells.duration, self.cells.sums[:, :d], self.cells.fold)
 
-    @property
-    def basis(self) -> Basis:
-        """Features of the drift."""
-        return self.searched.best.basis
-
-    def drift(self, noise: LearnedSigma | None = None) -> Drift:
+    def drift(self, before: LearnedDrift | None = None, noise: LearnedSigma | None = None) -> LearnedDrift:
         """By generalised least squares: with one covariance for all places, or with that which was learned."""
-        if noise is None:
-            return drift_of_one_covariance(self.searched.best, self.cells, self.drift_cells, self.arff.ridge)
+        if before is None or noise is None:
+            return self._first_drift()
         self.bar.show("drift", "weighted by the inverse covariance")
-        precision = noise.sigma.precision(features_at(noise.sigma.basis, self.cells.u))
-        return weighted_drift(self.drift_cells, self.basis, precision, self.arff.ridge)
+        precision = noise.sigma.precision(features_at(noise.sigma.basis, before.cells.u))
+        return before._replace(drift=weighted_drift(before.rows, before.basis, precision, self.arff.ridge))
 
-    def residual_products(self, drift: Drift) -> ResidualProducts:
+    def _first_drift(self) -> LearnedDrift:
+        """Cells of the data, frequencies for their mean rates, and amplitudes."""
+        cells = self.plan.gather(self.data, _moves_and_products, self.bar, "reading")
+        targets, shown = drift_targets(cells, self.d, self.arff), _shown(self.bar, "drift")
+        searched = search(self.task.rng, targets, self.arff, mixed=self.d > 1, on_iteration=shown)
+        X = searched.best.basis.at(cells.u)
+        rows = DriftCells(X, cells.duration, cells.sums[:, : self.d], cells.fold)
+        return LearnedDrift(drift_of_one_covariance(searched.best, cells, rows, self.arff.ridge), searched, cells, rows)
+
+    def residual_products(self, drift: LearnedDrift) -> ResidualProducts:
         """Of each transition, under the drift that has not seen its fold if drifts are cross-fitted."""
-        cross_fit = self.task.options.cross_fit is not False
-        folds = drift.folds if cross_fit else [(drift.intercept, drift.c)] * len(drift.folds)
-        series = [self.basis.series(*fold, self.scaling) for fold in folds]
+        f, cross_fit = drift.drift, self.task.options.cross_fit is not False
+        folds = f.folds if cross_fit else [(f.intercept, f.c)] * len(f.folds)
+        series = [drift.basis.series(*fold, self.scaling) for fold in folds]
 
         def values(block: Transitions, fold: Int) -> Float:
             residual = block.increments.copy()
-            for k, f in enumerate(series):
+            for k, own in enumerate(series):
                 mine = np.flatnonzero(fold == k)
                 if len(mine):
-                    residual[mine] -= block.h[mine, None] * f(block.inputs[mine])
+                    residual[mine] -= block.h[mine, None] * own(block.inputs[mine])
             return outer_entries(residual / np.sqrt(block.h)[:, None], "full")
 
         cells = self.plan.gather(self.data, values, self.bar, "residuals")
@@ -118,23 +130,23 @@ class Automatic:
         sigma = covariance.sigma
         return self._weighted and (not sigma.constant or sigma.fit.shape.structure == "diagonal")
 
-    def on_all_rows(self, drift: Drift, covariance: LearnedSigma) -> tuple[Drift, LearnedSigma]:
+    def on_all_rows(self, drift: LearnedDrift, covariance: LearnedSigma) -> tuple[LearnedDrift, LearnedSigma]:
         """With amplitudes from all transitions, where frequencies were searched on a subset."""
         if not self.plan.drawn:
             return drift, covariance
         n_rows, sigma = self.task.survey.n_rows, covariance.sigma
         with one_blas_thread:
-            improved = AllRows(self.data, n_rows, self.scaling, self.basis, sigma, self.bar).improved(drift)
-        return improved.drift, covariance._replace(sigma=improved.sigma)
+            improved = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar).improved(drift.drift)
+        return drift._replace(drift=improved.drift), covariance._replace(sigma=improved.sigma)
 
-    def learned(self, drift: Drift, covariance: LearnedSigma) -> Learned:
+    def learned(self, drift: LearnedDrift, covariance: LearnedSigma) -> Learned:
         """Both as parts of a model."""
         sigma, floor = covariance.sigma, self.task.options.floor
         limits = sigma.fit.limits
         if floor is not None:
             limits = np.maximum([[floor], [floor]], limits * [[0.0], [1.0]])
         return Learned(
-            drift=self._drift_function(drift, drift.posterior),
+            drift=self._drift_function(drift, drift.drift.posterior),
             covariance=self._covariance_function(covariance, sigma, sigma.fit.squares),
             structure=sigma.fit.shape.structure,
             link=sigma.fit.link.name,
@@ -144,12 +156,12 @@ class Automatic:
             searched_on=self.plan.how,
         )
 
-    def without_step(self, drift: Drift, covariance: LearnedSigma) -> Correction:
+    def without_step(self, drift: LearnedDrift, covariance: LearnedSigma) -> Correction:
         """Drift and covariance of which the observed steps are what was learned."""
         self.bar.show("drift and covariance", "correcting for the length of steps")
-        sigma, n_rows = covariance.sigma, self.task.survey.n_rows
-        followed = followed_transitions(self.data, n_rows, len(self.basis.penalty), self.plan.seed)
-        corrected = undo_step(followed, n_rows, drift, self.basis, sigma, self.scaling)
+        sigma, n_rows, basis = covariance.sigma, self.task.survey.n_rows, drift.basis
+        followed = followed_transitions(self.data, n_rows, len(basis.penalty), self.plan.seed)
+        corrected = undo_step(followed, n_rows, drift.drift, basis, sigma, self.scaling)
         squares = sigma.fit.squares * corrected.spread_ratio[:, None, None] ** 2
         squares[:, 0, 0] += corrected.spread_added**2
         return Correction(
@@ -179,13 +191,13 @@ class Automatic:
 
     # Functions of a model
 
-    def _drift_function(self, drift: Drift, posterior: Posterior) -> LearnedFunction:
-        """The drift with amplitudes of a posterior."""
-        amplitudes = posterior.amplitudes
+    def _drift_function(self, learned: LearnedDrift, posterior: Posterior) -> LearnedFunction:
+        """A drift with the amplitudes of a posterior."""
+        drift, basis, amplitudes = learned.drift, learned.basis, posterior.amplitudes
         return LearnedFunction(
-            series=self.basis.series(amplitudes[:, 0], amplitudes[:, 1:].T, self.scaling),
-            training=self.searched.training(self.arff, self.basis, drift.ridges, drift.determined),
-            spread=spread_series(self.basis, posterior.squares, self.scaling),
+            series=basis.series(amplitudes[:, 0], amplitudes[:, 1:].T, self.scaling),
+            training=learned.searched.training(self.arff, basis, drift.ridges, drift.determined),
+            spread=spread_series(basis, posterior.squares, self.scaling),
         )
 
     def _covariance_function(self, learned: LearnedSigma, sigma: Sigma, squares: Float) -> LearnedFunction:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from itofit._checks import Float
+from itofit.learning.automatic.candidates import ResidualProducts
 from itofit.learning.automatic.cells import Cells
-from itofit.learning.automatic.choice import ResidualProducts
-from itofit.learning.automatic.search import Targets, groups_for
+from itofit.learning.automatic.search import RIDGE, Targets, groups_for
 from itofit.matrices.links import Shape
 from itofit.matrices.symmetric import Structure, entries, to_matrices
 from itofit.waves.normal_equations import (
@@ -24,8 +24,6 @@ ROWS_FOR_MOMENTS = 12_000
 """With three inputs and fewer cells than this, sums are direct."""
 ACCURACY = 1e-12
 """Of sums from moments, which evidence needs."""
-RIDGE = 1e-4
-"""For which the cost of sums is compared."""
 MOST_ENTRIES = 10
 """Entries of Σ among which frequencies are searched; beyond, those on the diagonal alone."""
 MOST_OF_THEM = (0.05, 0.95)

@@ -64,7 +64,7 @@ class Paper:
         self.structure: Structure = "full" if options.structure == "auto" else options.structure
         self.floor = FLOOR if options.floor is None else float(options.floor)
 
-    def drift(self, noise: PaperCovariance | None = None) -> LearnedFunction:
+    def drift(self, before: LearnedFunction | None = None, noise: PaperCovariance | None = None) -> LearnedFunction:
         """Algorithm 1 on increments / h; given a covariance, on Σ^{−½} increments / h."""
         survey, arff = self.task.survey, self.task.options.drift_parameters
         if noise is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
@@ -10,12 +9,12 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from itofit._checks import ConvergenceWarning, Float, InputError
+from itofit._checks import Float, InputError
 from itofit._progress import Progress
 from itofit.data.passes import Blocks, add_up
 from itofit.data.rows import PASS_ROWS, TRAIN, VALIDATION, Split, column_sum, n_held_out
 from itofit.learning.paper.arff import Info, Problem, State, train
-from itofit.model.training import LearnedFunction, Training
+from itofit.model.training import LearnedFunction
 from itofit.waves.normal_equations import (
     MOST_INPUTS,
     DirectNormalEquations,
@@ -250,15 +249,3 @@ def fit_series(rng: np.random.Generator, rows: TrainingSet, unit: Float) -> Lear
         offset=scaling.offset,
     )
     return LearnedFunction(series=series, training=training)
-
-
-def warn_if_unsettled(training: Training, label: str) -> None:
-    """Warn, in the name of the caller's caller, if a training ended at its maximal number of iterations."""
-    if training.stopped == "max_iterations":
-        judge = "evidence" if training.by_evidence else "validation error"
-        warnings.warn(
-            f"{label} ended at max_iterations = {training.n_iterations} before its {judge} settled; "
-            "allow more iterations",
-            ConvergenceWarning,
-            stacklevel=3,
-        )

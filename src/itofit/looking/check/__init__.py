@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import RNG, InputError, fraction, generator
-from itofit.data.blocked import BlockedTransitions
 from itofit.data.names import check_variables, plural
-from itofit.data.transitions import Transitions
+from itofit.data.passes import Data
 from itofit.looking.check.applicability import discretisation, extrapolation, positive_definiteness, units
 from itofit.looking.check.examined import examine
 from itofit.looking.check.findings import Diagnosis, Finding, Verdict
@@ -34,7 +33,7 @@ LEAST_ROWS_PER_OUTPUT = 5
 """Rows needed for each output, so that constant coefficients can be fitted to four fifths of them."""
 
 
-def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG = 0, level: float = 0.01) -> Diagnosis:
+def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> Diagnosis:
     """How far a learned SDE can be trusted on data: held-out data, or those it was learned from.
 
     Every finding is a verdict with numbers, words and advice:
@@ -91,7 +90,7 @@ def check(sde: LearnedSDE, data: Transitions | BlockedTransitions, *, rng: RNG =
     """
     if not isinstance(sde, LearnedSDE):
         raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, got {type(sde).__name__}")
-    if not isinstance(data, Transitions | BlockedTransitions):
+    if not isinstance(data, Data):
         raise InputError(f"data must be Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
     level = fraction("level", level)
     random, _ = generator(rng)

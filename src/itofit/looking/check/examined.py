@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Either, Float, Int, Message
-from itofit.data.blocked import BlockedTransitions
 from itofit.data.names import has_given_names
+from itofit.data.passes import Data, add_up
+from itofit.data.rows import PASS_ROWS
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
 from itofit.model.learned import LearnedSDE
@@ -42,7 +43,7 @@ class ExaminedRows(NamedTuple):
         return np.sqrt(np.mean(self.g**2, axis=0))
 
 
-def examine(sde: LearnedSDE, data: Transitions | BlockedTransitions, rng: np.random.Generator) -> ExaminedRows:
+def examine(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> ExaminedRows:
     """All transitions, or stretches of them if there are too many, with what a model says of them."""
     n_all = len(data)
     rows, stretch = _rows_and_stretches(data, rng)
@@ -63,41 +64,40 @@ def examine(sde: LearnedSDE, data: Transitions | BlockedTransitions, rng: np.ran
     )
 
 
-def rows_in_memory(data: Transitions | BlockedTransitions, rng: np.random.Generator) -> Transitions:
+def rows_in_memory(data: Data, rng: np.random.Generator) -> Transitions:
     """The rows that are examined: all, or if there are too many, stretches that are spread evenly over the data."""
     return _rows_and_stretches(data, rng)[0]
 
 
-def rows_in_time(data: Transitions | BlockedTransitions, rng: np.random.Generator) -> tuple[Transitions, Int]:
+def rows_in_time(data: Data, rng: np.random.Generator) -> tuple[Transitions, Int]:
     """The same rows in the order of time, and the number of the unbroken piece that each belongs to, shape (n,)."""
     rows, stretch = _rows_and_stretches(data, rng)
     order, follows = _time_order(rows, stretch)
     return rows[order], _runs(follows)
 
 
-def _rows_and_stretches(data: Transitions | BlockedTransitions, rng: np.random.Generator) -> tuple[Transitions, Int]:
+def _rows_and_stretches(data: Data, rng: np.random.Generator) -> tuple[Transitions, Int]:
     """At most MOST_ROWS rows in memory, and the number of the stretch that each is from, shape (n,)."""
     if isinstance(data, Transitions) and len(data) <= MOST_ROWS:
         return data, np.zeros(len(data), dtype=np.intp)
     return _stretches(data, len(data), rng)
 
 
-def _stretches(data: Transitions | BlockedTransitions, n_all: int, rng: np.random.Generator) -> tuple[Transitions, Int]:
+def _stretches(data: Data, n_all: int, rng: np.random.Generator) -> tuple[Transitions, Int]:
     """Stretches of consecutive rows, each from a random place of one of as many equal parts of the data."""
     n_stretches, length = (MOST_ROWS // STRETCH, STRETCH) if n_all > MOST_ROWS else (1, n_all)
     edges = n_all * np.arange(n_stretches + 1) // n_stretches
     starts = edges[:-1] + rng.integers(np.diff(edges) - length, endpoint=True)
     if isinstance(data, Transitions) and data.groups is not None:
         data = data[np.argsort(data.groups, kind="stable")]  # so that stretches follow trajectories
-    parts, numbers, passed = [], [], 0
-    for block in data.blocks():
-        at = passed + np.arange(len(block))
+
+    def of_block(block: Transitions, place: int) -> tuple[list[Transitions], list[Int]]:
+        at = place * PASS_ROWS + np.arange(len(block))
         number = np.searchsorted(starts, at, side="right") - 1
-        chosen = (number >= 0) & (at - starts[number] < length)
-        if chosen.any():
-            parts.append(block[np.flatnonzero(chosen)])
-            numbers.append(number[chosen])
-        passed += len(block)
+        chosen = np.flatnonzero((number >= 0) & (at - starts[number] < length))
+        return ([block[chosen]], [number[chosen]]) if len(chosen) else ([], [])
+
+    parts, numbers = add_up(data, of_block)
     return Transitions.concatenate(parts), np.concatenate(numbers)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, one_of
+from itofit.data.passes import Data
 from itofit.looking.plot.canvas import (
     DATA,
     INTERVAL,
@@ -19,7 +20,7 @@ from itofit.looking.plot.canvas import (
     lines,
     noise_label,
 )
-from itofit.looking.plot.views import Data, NumberOrName, View, checked, two_variables, variable, view_of
+from itofit.looking.plot.views import NumberOrName, View, checked, two_variables, variable, view_of
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from itofit._checks import Float, InputError, flag
+from itofit.data.passes import Data
 from itofit.looking.plot.canvas import (
     DATA,
     LEARNED,
@@ -18,7 +19,7 @@ from itofit.looking.plot.canvas import (
     nice_below,
     number_text,
 )
-from itofit.looking.plot.views import Data, Plane, checked, plane_of
+from itofit.looking.plot.views import Plane, checked, plane_of
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from itofit._checks import InputError
+from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.looking.plot.canvas import drift_label, figure_or_new, grid_of_axes, lines, noise_label, panels_size
 from itofit.looking.plot.curves import (
@@ -22,7 +23,7 @@ from itofit.looking.plot.curves import (
 from itofit.looking.plot.fields import field
 from itofit.looking.plot.maps import heatmap
 from itofit.looking.plot.potentials import potential
-from itofit.looking.plot.views import Data, NumberOrName, View, checked, rest_point, slice_title, variable, view_of
+from itofit.looking.plot.views import NumberOrName, View, checked, rest_point, slice_title, variable, view_of
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, InputError, one_of
+from itofit.data.passes import Data
 from itofit.looking.plot.canvas import axes_or_new, drift_label, few_ticks, lines, noise_label, number_text
-from itofit.looking.plot.views import Data, NumberOrName, Plane, checked, plane_of, two_variables, variable
+from itofit.looking.plot.views import NumberOrName, Plane, checked, plane_of, two_variables, variable
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ import numpy as np
 from scipy.integrate import cumulative_trapezoid
 
 from itofit._checks import Float, InputError
+from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.looking.plot.canvas import LEARNED, SECOND, axes_or_new, lines
 from itofit.looking.plot.curves import Curve, draw_data, y_range
-from itofit.looking.plot.views import Data, View, checked, view_of
+from itofit.looking.plot.views import View, checked, view_of
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:

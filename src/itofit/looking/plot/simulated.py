@@ -8,10 +8,11 @@ import numpy as np
 
 from itofit._checks import RNG, Float, InputError, Int, count, generator
 from itofit.data.names import plural
+from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.looking.check.examined import rows_in_time
 from itofit.looking.plot.canvas import DATA, LEARNED, axes_or_new, escaped, lines
-from itofit.looking.plot.views import Data, NumberOrName, checked, variable
+from itofit.looking.plot.views import NumberOrName, checked, variable
 from itofit.matrices.symmetric import factors
 from itofit.model.learned import LearnedSDE
 

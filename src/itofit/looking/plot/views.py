@@ -11,14 +11,13 @@ import numpy.typing as npt
 from scipy.ndimage import uniform_filter
 
 from itofit._checks import Float, InputError, float_array
-from itofit.data.blocked import BlockedTransitions
 from itofit.data.names import check_variables, did_you_mean, plural
+from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.looking.check.examined import rows_in_memory
 from itofit.looking.plot.canvas import escaped, number_text
 from itofit.model.learned import LearnedSDE
 
-Data = Transitions | BlockedTransitions
 NumberOrName = int | str
 """How a variable is chosen: by its number from 0, or by its name."""
 Bool = npt.NDArray[np.bool_]
@@ -52,10 +51,10 @@ def checked(sde: LearnedSDE, data: Data | None) -> Transitions | None:
         raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, got {type(sde).__name__}")
     if data is None:
         return None
-    if not isinstance(data, Transitions | BlockedTransitions):
+    if not isinstance(data, Data):
         raise InputError(f"data must be Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
     check_variables(sde, data)
-    return rows_in_memory(data, np.random.default_rng(0)) if isinstance(data, BlockedTransitions) else data
+    return rows_in_memory(data, np.random.default_rng(0)) if not isinstance(data, Transitions) else data
 
 
 def variable(argument: str, value: object, names: tuple[str, ...]) -> int:

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 from itofit._checks import RNG
-from itofit.data.blocked import BlockedTransitions
-from itofit.data.transitions import Transitions
+from itofit.data.passes import Data
 from itofit.model.learned import LearnedSDE
 
 __all__ = ["report"]
@@ -15,7 +14,7 @@ __all__ = ["report"]
 
 def report(
     sde: LearnedSDE,
-    data: Transitions | BlockedTransitions,
+    data: Data,
     path: str | os.PathLike[str],
     *,
     title: str | None = None,

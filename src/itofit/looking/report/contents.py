@@ -13,7 +13,7 @@ import numpy as np
 
 from itofit._checks import RNG, InputError, generator
 from itofit._version import __version__
-from itofit.data.blocked import BlockedTransitions
+from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.looking.check import Diagnosis, check
 from itofit.looking.check.examined import rows_in_memory
@@ -39,7 +39,7 @@ PICTURES_NOTE = (
 
 def write(
     sde: LearnedSDE,
-    data: Transitions | BlockedTransitions,
+    data: Data,
     path: str | os.PathLike[str],
     title: str | None,
     saved_as: str | os.PathLike[str] | None,
@@ -67,9 +67,7 @@ def write(
     return Path(path)
 
 
-def _headline(
-    sde: LearnedSDE, data: Transitions | BlockedTransitions, diagnosis: Diagnosis, heading: str
-) -> Iterable[str]:
+def _headline(sde: LearnedSDE, data: Data, diagnosis: Diagnosis, heading: str) -> Iterable[str]:
     """Title, equation, data and the overall verdict."""
     yield page.heading(heading)
     yield page.equation(sde.input_names, sde.output_names)

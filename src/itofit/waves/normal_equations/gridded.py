@@ -31,6 +31,7 @@ from itofit.waves.normal_equations.polynomials import PolynomialSums, degrees
 from itofit.waves.normal_equations.tables import NodeSums, TableSums
 
 MOST_INPUTS = 3
+"""Moments of more inputs are too many: their number grows with a power of it."""
 ACCURACY = 1e-10
 """Default for the error of φ and ψ, relative to Σ|y|."""
 MOST_MOMENTS = {1: 2048, 2: 512, 3: 64}

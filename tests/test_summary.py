@@ -1,0 +1,168 @@
+"""The summary of a model: whole texts, with the names of variables and in words."""
+
+import re
+
+import numpy as np
+import pytest
+
+import itofit
+from itofit import ARFF, Transitions
+from itofit.matrices.links import LINKS
+from itofit.model.summary import STRUCTURES, dependence_text, entry_names
+from itofit.model.training import SWITCHED_OFF, Training
+
+
+def noisy(names=None, n=600, seed=0):
+    """Two variables whose correlated noises grow with the state, each driven by its own."""
+    rng = np.random.default_rng(seed)
+    x, z = rng.uniform(-1, 1, (n, 2)), rng.normal(size=(n, 2))
+    z[:, 1] = 0.5 * z[:, 0] + 0.8 * z[:, 1]
+    move = -0.1 * x + 0.22 * z * np.exp(x)
+    return Transitions.from_pairs(x, x + move, 0.05, names=names)
+
+
+def lines_of(sde):
+    """The lines of a summary, with N for numbers that stand alone."""
+    return re.sub(r"(?<![\w.])[+]?\d+(\.\d+)*%?(?!\w)", "N", sde.summary()).splitlines()
+
+
+# What outputs depend on
+
+
+def record(on):
+    """A training of as many outputs as rows, in groups along two inputs and in all directions."""
+    return Training(
+        judge="log-evidence",
+        iteration=np.zeros(1),
+        score=np.zeros(1),
+        acceptance=np.zeros(0),
+        seconds=np.zeros(0),
+        best_iteration=0,
+        stopped="evidence",
+        n_features=4,
+        parameters=ARFF(),
+        determined=1.0,
+        groups=np.arange(len(on[0])),
+        ridges=np.where(on, 1.0, SWITCHED_OFF),
+    )
+
+
+def test_dependence_by_name():
+    on = np.array([[True, False, False], [True, True, False], [False, True, True], [False, False, False]])
+    text = dependence_text(record(on), ["f of a", "f of b", "f of c", "f of d"], ("a", "b"))
+    assert text == (
+        "f of a depends on a alone; f of b depends on a, b; f of c depends on b and all inputs together; "
+        "f of d is constant"
+    )
+    assert dependence_text(record([[True]]), ["f of a"], ("a",)) == "f of a depends on a"
+
+
+def test_outputs_that_depend_on_the_same_stand_together():
+    on = np.array([[True, False, False], [False, False, False], [True, False, False], [False, False, False]])
+    text = dependence_text(record(on), ["f of a", "f of b", "f of c", "f of d"], ("a", "b"))
+    assert text == "f of a, f of c depend on a alone; f of b, f of d are constant"
+
+
+# Words for structure and link
+
+
+@pytest.mark.parametrize(("link", "symbol"), [("identity", "Σ"), ("square", "√Σ"), ("log", "log Σ")])
+def test_names_of_entries(link, symbol):
+    assert entry_names("diagonal", link, ("a", "b")) == [f"{symbol} of a", f"{symbol} of b"]
+    assert entry_names("full", link, ("a", "b")) == [f"{symbol} of a", f"{symbol} of a and b", f"{symbol} of b"]
+    three = [f"{symbol} of {name}" for name in ("a", "a and b", "b", "a and c", "b and c", "c")]
+    assert entry_names("full", link, ("a", "b", "c")) == three
+
+
+STRUCTURE_LINES = {
+    "diagonal": "  structure   diagonal: the variables' noises are independent of each other at every point",
+    "full": "  structure   full: the variables' noises may be correlated",
+}
+LINK_LINES = {
+    "identity": "  link        identity: the entries of Σ are sums of waves",
+    "log": "  link        log: Σ is the exponential of a matrix of sums of waves, in units of its mean",
+    "square": "  link        square: Σ is the square of a matrix of sums of waves, in units of its mean",
+}
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("link", LINKS)
+def test_every_structure_and_link_is_said_in_words(structure, link):
+    lines = itofit.fit(noisy(n=200), structure=structure, link=link, rng=0).summary().splitlines()
+    place = lines.index(STRUCTURE_LINES[structure])
+    assert lines[place + 1] == LINK_LINES[link]
+
+
+def test_one_variable_has_no_structure():
+    sde = itofit.fit(Transitions.from_trajectories(np.random.default_rng(0).normal(size=100), dt=1.0), rng=0)
+    assert "structure" not in sde.summary()
+    assert LINK_LINES[sde.link] in sde.summary().splitlines()
+
+
+# Whole summaries
+
+
+def test_a_full_covariance_with_the_log_link_in_words():
+    sde = itofit.fit(noisy(["height", "width"]), structure="full", link="log", rng=0)
+    drift, covariance = sde.drift_function.training, sde.covariance_function.training
+    assert covariance.best_iteration > 0  # so that there is a gain to tell, and two candidates
+    assert lines_of(sde) == [
+        "itofit N: diffusion, N inputs, N outputs",
+        "  variables   height, width",
+        "  data        N transitions, h = N; frequencies searched on all of them",
+        "  drift       N frequencies, N iterations (best N, stopped by evidence) in N s; "
+        "the data determine N amplitudes",
+        "              f of height depends on height alone; f of width depends on width alone",
+        "  covariance  N frequencies, N iterations (best N, stopped by evidence) in N s, "
+        "log-evidence N above the start's; the data determine N amplitudes",
+        "              log Σ of height depends on height alone; log Σ of height and width depends on height, width; "
+        "log Σ of width depends on width alone",
+        "  structure   full: the variables' noises may be correlated",
+        "  link        log: Σ is the exponential of a matrix of sums of waves, in units of its mean",
+        "              held-out loss of the candidates, above the best:",
+        "              full, waves for log Σ, frequencies of the start: N",
+        "              full, waves for log Σ, frequencies of the search: N",
+        "  limits      Σ is N to N of its mean, which was needed at N of the data",
+        "  seed        N",
+    ]
+    text = sde.summary()
+    assert f"{drift.n_features} frequencies, {drift.n_iterations} iterations (best {drift.best_iteration}, " in text
+    assert f"log-evidence {covariance.best_score:.1f} above the start's" in text
+    assert f"the data determine {covariance.determined:.1f} amplitudes" in text
+    assert f"needed at {sde.floored_share:.2%} of the data" in text
+    assert "600 transitions, h = 0.05" in text
+    assert "search: +0." in text
+
+
+@pytest.mark.filterwarnings("ignore::itofit.DataWarning")
+def test_algorithm_2_in_words():
+    few = ARFF(n_features=8)
+    sde = itofit.fit(noisy(["height", "width"]), refine=False, floor=0.1, drift=few, covariance=few, rng=0)
+    assert lines_of(sde) == [
+        "itofit N: diffusion, N inputs, N outputs",
+        "  variables   height, width",
+        "  data        N transitions, h = N",
+        "  drift       N features, ridge N, N iterations (best N, stopped by stagnation) in N s, direct sums",
+        "  covariance  N features, ridge N, N iterations (best N, stopped by stagnation) in N s, direct sums",
+        "  structure   full: the variables' noises may be correlated",
+        "  link        identity: the entries of Σ are sums of waves",
+        "  limits      Σ is at least N of its mean, which was needed at N of the data",
+        "  seed        N",
+    ]
+    assert "8 features, ridge 0.002" in sde.summary()
+    assert "at least 0.1 of its mean" in sde.summary()
+
+
+def test_a_corrected_step_and_a_generator_in_words():
+    rng = np.random.default_rng(0)
+    x = np.zeros(1001)
+    for i in range(1000):
+        x[i + 1] = np.exp(-0.3) * x[i] + np.sqrt(0.5 * (1 - np.exp(-0.6))) * rng.normal()
+    data = Transitions.from_trajectories(x, dt=0.3)
+    sde = itofit.fit(data, correct_step=True, rng=np.random.default_rng(0))
+    *_, step, seed = sde.summary().splitlines()
+    assert step == f"  step        {sde.step_correction}"
+    assert "corrected for h = 0.3: f by " in step
+    assert seed == "  seed        a generator was given"
+    assert "variables   x\n" in sde.summary()
+    assert "step" not in [line.split()[0] for line in sde.one_step.summary().splitlines()]
