@@ -6,7 +6,7 @@ is done first:
 
     ((0 + 1) + (2 + 3)) + (4 + 5) ...
 
-Blocks of data in memory are worked on by several threads; others come one after the other, as they are read.
+Of n blocks at most as many partial sums are kept as n has binary digits. Blocks of data in memory are worked on by several threads; others come one after the other, as they are read.
 """
 
 from __future__ import annotations

@@ -46,7 +46,11 @@ class Moved(NamedTuple):
 def metropolis_step(
     rng: np.random.Generator, omega: Float, size: Float, kernel: Kernel, groups: list[Int] | None = None
 ) -> Moved:
-    """One iteration from frequencies omega with sizes |β̂|; they are drawn again within each of the groups of places."""
+    """One iteration from frequencies omega with sizes |β̂|.
+
+    Frequencies are drawn again within each of some groups of places, which ascend and are all places together; left
+    out, all are one group.
+    """
     if kernel.resample:
         everyone = [np.arange(len(omega))]
         j = np.concatenate([places[draw(rng, size[places])] for places in groups or everyone])
