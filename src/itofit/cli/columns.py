@@ -13,6 +13,7 @@ import itofit
 from itofit._progress import Progress
 from itofit.cli.app import print_note
 from itofit.data.blocked import BlockedTransitions
+from itofit.data.passes import add_up
 from itofit.data.transitions import Transitions
 
 
@@ -68,8 +69,5 @@ def _names(text: str | None) -> list[str] | None:
 
 def _count(data: BlockedTransitions) -> None:
     """Make the first pass, which counts the transitions and may take a while, with a display of its progress."""
-    n = 0
     with Progress(None) as bar:
-        for block in data.blocks():
-            n += len(block)
-            bar.show("reading", f"{n:,} transitions")
+        add_up(data, lambda block, number: len(block), shown=lambda n: bar.show("reading", f"{n:,} transitions"))

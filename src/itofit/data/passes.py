@@ -6,7 +6,8 @@ is done first:
 
     ((0 + 1) + (2 + 3)) + (4 + 5) ...
 
-Of n blocks at most as many partial sums are kept as n has binary digits. Blocks of data in memory are worked on by several threads; others come one after the other, as they are read.
+Of n blocks at most as many partial sums are kept as n has binary digits. Blocks of data in memory are worked on by
+several threads; others come one after the other, as they are read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from itofit._blocks import map_in_order
+from itofit._checks import InputError
 from itofit.data.names import HasVariables
 
 if TYPE_CHECKING:
@@ -39,7 +41,11 @@ class Blocks(Protocol[Block_co]):
 
 @runtime_checkable
 class Data(HasVariables, Protocol):
-    """Transitions, wherever they are: what learning, judging and drawing ask of them."""
+    """Transitions, wherever they are: what learning, judging and drawing ask of them.
+
+    It is `Blocks` of transitions with names and a kind. All blocks have PASS_ROWS rows but the last, so that the number
+    of a block and a place in it give the number of a row.
+    """
 
     @property
     def in_memory(self) -> bool:
@@ -51,7 +57,7 @@ class Data(HasVariables, Protocol):
         ...
 
     def blocks(self) -> Iterator[Transitions]:
-        """All transitions in order, in blocks of a fixed size."""
+        """All transitions in order, in blocks of PASS_ROWS rows, the last one shorter."""
         ...
 
 
@@ -99,6 +105,8 @@ def add_up(
         partial_sums.append((height, total))
         n_done += n_rows
         shown(n_done)
+    if not partial_sums:
+        raise InputError("the data hold no block")
     _, total = partial_sums.pop()
     while partial_sums:
         total = added(partial_sums.pop()[1], total)
@@ -115,7 +123,7 @@ def _parts(data: Blocks[Any], most_rows: int | None) -> Iterator[Any]:
 
 def added(one: Any, other: Any) -> Any:  # noqa: ANN401
     """The sum of two partial sums."""
-    if one is None or other is None:  # what one block does not have cannot be said of all
+    if one is None or other is None:  # if one block has no value, the total has none
         return None
     if hasattr(one, "plus"):
         return one.plus(other)

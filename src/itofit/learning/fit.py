@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Literal
+
+import numpy as np
 
 from itofit._blocks import n_threads
 from itofit._checks import RNG, InputError, Option, generator
@@ -56,7 +58,8 @@ def fit(
         Whether the entries of Σ are sums of waves, those of its square root, or those of its logarithm. "auto":
         whichever predicts held-out transitions best; with ``refine=False``, "identity".
     drift, covariance : ARFF, optional
-        Parameters of the two trainings; fields that are None are chosen from the data, others are obeyed.
+        Parameters of the two trainings; fields that are None are chosen from the data, others are obeyed. `ARFF` says
+        which of them only one of the methods uses.
     floor : float, optional
         Smallest eigenvalue of Σ, relative to the mean covariance of the data, between 1e-6 and 1. None: the largest
         that predicts held-out transitions as well as any; with ``refine=False``, 0.001.
@@ -67,7 +70,8 @@ def fit(
         drift step: Algorithm 1 on Σ^{-1/2} increments / h.
     cross_fit : bool, optional
         Take each transition's residual from a drift that has not seen it, nor others of its group, one of five folds
-        at a time. None: with `refine`, which it needs.
+        at a time. None: with `refine`, which it needs. Where frequencies are searched on a subset, this holds for the
+        subset; the last step, on all transitions, takes residuals of the drift that was solved on them.
     ensemble : int, optional
         Learn so many times, with other random frequencies each time. The result is that of the first; the others say
         what the choice of frequencies adds to its error bars. Needs `refine`.
@@ -126,35 +130,38 @@ def fit(
         if not refine:
             warn_of_uneven_steps(statistics)
         task = Task(data=data, survey=statistics, options=options, rng=random, seed=seed, bar=bar)
-        sde = learn(task, Automatic(task)) if refine else _by_algorithm_2(task)
+        sde = _learned(task)
     for name, function in (("drift", sde.drift_function), ("covariance", sde.covariance_function)):
         if not refine or function.training.parameters.max_iterations is not None:  # else the limit was not the user's
             warn_if_unsettled(function.training, name)
     warn_of_failures(sde, statistics)
-    if options.ensemble is None:
-        return sde
-    seeds = random.integers(2**32, size=options.ensemble - 1).tolist()
-    return _with_members(sde, data, [replace(options, rng=own, ensemble=None) for own in seeds], progress)
+    return sde if options.ensemble is None else _with_members(sde, task, options.ensemble, progress)
 
 
-def _by_algorithm_2(task: Task) -> LearnedSDE:
+def _learned(task: Task) -> LearnedSDE:
+    """What the method that was asked for makes of the data."""
+    if task.options.refine:
+        return learn(task, Automatic(task))
     from itofit.learning.paper.algorithm_2 import Paper  # noqa: PLC0415  (who does not ask for it need not wait for it)
 
     return learn(task, Paper(task))
 
 
-def _with_members(sde: LearnedSDE, data: Data, options: list[FitOptions], progress: bool | None) -> LearnedSDE:
+def _with_members(sde: LearnedSDE, task: Task, n_members: int, progress: bool | None) -> LearnedSDE:
     """A model with the other fits of its ensemble: on all cores, or one by one if data are read from files."""
 
-    def member(own: FitOptions) -> LearnedSDE:
-        return fit(data, **{field.name: getattr(own, field.name) for field in fields(own)}, progress=False)
+    def member(seed: int) -> LearnedSDE:
+        options = replace(task.options, rng=seed, ensemble=None)
+        random = np.random.default_rng(seed)
+        return _learned(replace(task, options=options, rng=random, seed=seed, bar=Progress(False)))
 
+    seeds = task.rng.integers(2**32, size=n_members - 1).tolist()
     members: list[LearnedSDE] = []
-    with Progress(progress) as bar, ThreadPoolExecutor(n_threads() if data.in_memory else 1) as pool:
-        for other in pool.map(member, options):
+    with Progress(progress) as bar, ThreadPoolExecutor(n_threads() if task.data.in_memory else 1) as pool:
+        for other in pool.map(member, seeds):
             members.append(other)
-            n, of = len(members) + 1, len(options) + 1
-            bar.show("ensemble", f"fit {n} of {of}", n / of)
+            n = len(members) + 1
+            bar.show("ensemble", f"fit {n} of {n_members}", n / n_members)
     if sde.one_step is not None:
         before = tuple(other.one_step for other in members if other.one_step is not None)
         sde = replace(sde, one_step=replace(sde.one_step, members=before))

@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from itofit._checks import Float
 from itofit._progress import Progress
@@ -19,7 +21,7 @@ from itofit.data.passes import Data, add_up
 from itofit.data.survey import Survey
 from itofit.data.transitions import Transitions
 from itofit.learning.options import FitOptions
-from itofit.matrices.links import LinkName
+from itofit.matrices.links import LINKS, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.learned import LearnedSDE
 from itofit.model.sde import BATCH_ROWS
@@ -54,6 +56,11 @@ class Learned(NamedTuple):
     candidates: tuple[Candidate, ...] = ()
     searched_on: str = "all of them"
     drift_in_noise_units: bool = False
+
+    def floored(self, x: Float) -> npt.NDArray[np.bool_]:
+        """Where Σ needs its limits, at inputs x of shape (n, m): shape (n,)."""
+        shape = Shape(self.structure, len(self.factor))
+        return LINKS[self.link].covariance(self.covariance.series(x), self.factor, shape, self.limits)[1]
 
 
 class Correction(NamedTuple):
@@ -104,23 +111,27 @@ def learn(task: Task, method: Method[F, P, C]) -> LearnedSDE:
         drift = method.drift(drift, covariance)
         covariance = method.covariance(method.residual_products(drift), covariance)
     drift, covariance = method.on_all_rows(drift, covariance)
-    sde = _model(task, method.learned(drift, covariance))
+    learned = method.learned(drift, covariance)
     if not task.options.correct_step:
-        return _with_floors_counted(task, sde)
-    corrected = method.without_step(drift, covariance)
-    return _with_floors_counted(
-        task,
-        replace(
-            sde,
-            drift_function=corrected.drift,
-            covariance_function=corrected.covariance,
-            step_correction=corrected.record,
-            one_step=sde,
-        ),
-    )
+        return _model(task, learned, *_floored_shares(task, learned))
+    correction = method.without_step(drift, covariance)
+    corrected = learned._replace(drift=correction.drift, covariance=correction.covariance)
+    share, share_of_one_step = _floored_shares(task, corrected, learned)
+    one_step = _model(task, learned, share_of_one_step)
+    return replace(_model(task, corrected, share), step_correction=correction.record, one_step=one_step)
 
 
-def _model(task: Task, learned: Learned) -> LearnedSDE:
+def _floored_shares(task: Task, *all_learned: Learned) -> Iterator[float]:
+    """The share of the data at which each of some covariances needs its limits, in one pass."""
+
+    def n_floored(block: Transitions, number: int) -> Float:
+        return np.array([learned.floored(block.inputs).sum() for learned in all_learned])
+
+    for n in add_up(task.data, n_floored, most_rows=BATCH_ROWS):
+        yield int(n) / task.survey.n_rows
+
+
+def _model(task: Task, learned: Learned, floored_share: float) -> LearnedSDE:
     """What was learned, with what it was learned from."""
     data, survey = task.data, task.survey
     return LearnedSDE(
@@ -131,7 +142,7 @@ def _model(task: Task, learned: Learned) -> LearnedSDE:
         kind=data.kind,
         limits=learned.limits,
         floor_factor=learned.factor,
-        floored_share=0.0,  # counted at the end
+        floored_share=floored_share,
         box=np.array([survey.low, survey.high]),
         seed=task.seed,
         data=DataSummary(
@@ -148,15 +159,3 @@ def _model(task: Task, learned: Learned) -> LearnedSDE:
         input_names=data.input_names,
         output_names=data.output_names,
     )
-
-
-def _with_floors_counted(task: Task, sde: LearnedSDE) -> LearnedSDE:
-    """The model, and what it was before the step was undone, with the shares of the data that needed their limits."""
-    models = [sde] if sde.one_step is None else [sde, sde.one_step]
-
-    def n_floored(block: Transitions, number: int) -> Float:
-        return np.array([model.floored(block.inputs).sum() for model in models])
-
-    shares = add_up(task.data, n_floored, most_rows=BATCH_ROWS) / task.survey.n_rows
-    sde, *before = (replace(model, floored_share=float(share)) for model, share in zip(models, shares, strict=True))
-    return replace(sde, one_step=before[0] if before else None)

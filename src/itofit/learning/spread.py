@@ -18,7 +18,7 @@ By the law of total variance, with weights w_s,
 
     M = Σ_s w_s (σ² (A + P_s)⁻¹ + (m_s − ĉ)(m_s − ĉ)ᵀ + Σ_g 2/γ_g (dm/d log λ_g)(dm/d log λ_g)ᵀ).
 
-The last two terms are what smoothing may have taken away: a bias of the fit, as far as the data know of it.
+The last two terms are what smoothing may have taken away: a bias of the fit, as far as the data determine it.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _Ridged(NamedTuple):
     log_evidence: float
 
 
-class _Posterior:
+class _RidgedPosterior:
     """The posterior of a regression's amplitudes for ridges λ_g/μˢ of one steepness s."""
 
     def __init__(self, solved: Solved, penalty: Float, place: Int, n_groups: int) -> None:
@@ -164,7 +164,7 @@ class _Posterior:
         return np.bincount(self.place, shares, self.n_groups).astype(float)
 
     def at(self, solution: Solution) -> _Ridged:
-        """All that is needed of it."""
+        """The posterior as `_mean_squares` needs it, for ridges that were solved with."""
         P, W, m = self.ridge_of_each(solution.ridges), solution.root, solution.c
         assert W is not None
         uncertain = np.sqrt(2 / np.maximum(solution.determined, LEAST_DETERMINED))
@@ -185,7 +185,7 @@ def _ridged(solved: Solved) -> Iterator[_Ridged]:
     ridges = np.array([own[place == g].min() for g in range(n_groups)])
     penalty = own / ridges[place]
     for steepness in STEEPNESS if n_groups else (1.0,):
-        posterior = _Posterior(solved, penalty**steepness, place, n_groups)
+        posterior = _RidgedPosterior(solved, penalty**steepness, place, n_groups)
         if steepness == 1:
             solution = posterior.solve(ridges)
         else:

@@ -48,7 +48,7 @@ MOST_ROUNDS = 6
 """Of corrections; more bring nothing that data could show."""
 SHARES = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (0.5, 0.0), (0.0, 0.5), (0.2, 0.2), (0.2, 0.0), (0.0, 0.2))
 """Of the corrections of f and Σ that are tried, until some bring the steps nearer to those that were learned."""
-LEAST_GAIN = 0.1
+LEAST_ROUND_GAIN = 0.1
 """Of a round, relative to the divergence that is left: less is not worth another."""
 UNSEEN = 0.1
 """Divergence in nats, of all transitions together, that they cannot show."""
@@ -116,7 +116,7 @@ def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma:
             if better is None:
                 break
             gained, state = state.loss - better.loss, better
-            if state.loss < UNSEEN / n_rows or gained < LEAST_GAIN * state.loss:
+            if state.loss < UNSEEN / n_rows or gained < LEAST_ROUND_GAIN * state.loss:
                 break
         excess = places.excess(state)
     withheld = not excess < MOST_LOSS * len(drift.unit)
@@ -206,11 +206,11 @@ class _Places:
         return with_intercept(self.basis.at(self.scaling.points(x)))
 
     def values(self, drift: Posterior) -> Float:
-        """Of a drift: shape (n, d)."""
+        """Values of a drift at the places: shape (n, d)."""
         return np.asarray(self.ones @ drift.amplitudes.T)
 
     def covariance(self, sigma: Sigma) -> Float:
-        """Of Σ: shape (n, d, d)."""
+        """A covariance at the places: shape (n, d, d)."""
         return symmetric(sigma.at(self.scaling.points(self.x)))
 
     def followed(self, drift: Posterior, sigma: Sigma, noise: Float) -> _State:

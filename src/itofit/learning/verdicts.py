@@ -16,7 +16,7 @@ from itofit.model.learned import LearnedSDE
 from itofit.model.training import Training
 
 LEAST_TRANSITIONS = 20
-"""Fewer tell nothing, whatever they are."""
+"""With fewer, nothing can be learned."""
 CONSTANT_RATE = 1e-9
 """A rate that varies by less than this share of itself varies by rounding alone: a clock among the variables, say."""
 LARGEST_STEP_PENALTY = 3.0

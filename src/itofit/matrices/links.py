@@ -187,7 +187,7 @@ class Identity(Link):
         return np.clip(values, H / LARGEST_FOLD_FACTOR, LARGEST_FOLD_FACTOR * H) if shape.separate else values
 
     def spread_with(self, ratio: Float, added: Float, typical: Float) -> tuple[Float, Float]:
-        """Those of C."""
+        """Standard deviations of H are those of C."""
         return ratio, added * typical
 
     def kept(self, B: Float, L: Float, shape: Shape) -> Float:
@@ -227,7 +227,7 @@ class Square(Link):
         return np.asarray(eta[:, :, None] + eta[:, None, :])
 
     def spread_with(self, ratio: Float, added: Float, typical: Float) -> tuple[Float, Float]:
-        """Half of what C has, relative to its size."""
+        """Relative standard deviations of H are half of those of C."""
         return np.sqrt(ratio), 0.5 * added * np.sqrt(typical)
 
 
@@ -265,7 +265,7 @@ class Log(Link):
         return np.clip(values, H - LARGEST_LOG_STEP, H + LARGEST_LOG_STEP)
 
     def spread_with(self, ratio: Float, added: Float, typical: Float) -> tuple[Float, Float]:
-        """Relative sizes are those of H."""
+        """Standard deviations of H are the relative ones of C."""
         return np.ones(len(ratio)), added
 
 

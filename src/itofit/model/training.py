@@ -124,8 +124,7 @@ class LearnedFunction:
         """Standard deviations of the values at points x of shape (n, m): shape (n, p)."""
         if self.spread is None:
             raise InputError(
-                "this model carries no error bars: they belong to what fit learns by default, with refine=True, since "
-                "version 0.1"
+                "this model carries no error bars: they belong to what fit learns by default, with refine=True"
             )
         return np.sqrt(variances(self.spread(x), self.series.n_outputs))
 

@@ -1,7 +1,7 @@
 """Which covariance: its frequencies, its link, and whether it has off-diagonal entries.
 
-Candidates are fitted to two of the five folds and compared on the others. One is left for another only if that is
-better by more than a standard error, so that of candidates that are equally good the simplest is used.
+Candidates are fitted to two of the five folds and compared on the others. A candidate is replaced only by one that
+is better by more than a standard error, so that of candidates that are equally good the simplest is used.
 """
 
 from __future__ import annotations

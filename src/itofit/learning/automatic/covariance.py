@@ -50,7 +50,7 @@ START_SHARES = (1.0, 0.95, 0.8, 0.5, 0.0)
 """Of the way from a constant C to where a fit is to start, until C is positive definite."""
 ROUNDING = 1e-6
 """Log-likelihood by which rounding may make a step look worse."""
-LEAST_GAIN = 0.05
+LEAST_LIKELIHOOD_GAIN = 0.05
 """Of the log-likelihood of all data: fits that gain less have settled."""
 MOST_IDLE = 3
 """Steps in a row that gain less because C is near zero somewhere and they must be short."""
@@ -207,8 +207,8 @@ def _scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | N
         B, ridges = B + share * (new - B), new_ridges
         H = ones @ B
         parts = model.parts(H, S)
-        idle = idle + 1 if settled and (gain < LEAST_GAIN).all() else 0
-        if idle == MOST_IDLE or (idle and (gain < LEAST_GAIN * share)[share > 0].all()):
+        idle = idle + 1 if settled and (gain < LEAST_LIKELIHOOD_GAIN).all() else 0
+        if idle == MOST_IDLE or (idle and (gain < LEAST_LIKELIHOOD_GAIN * share)[share > 0].all()):
             break
     return Scoring(model, B, ridges, P)
 

@@ -47,7 +47,7 @@ class Losses(NamedTuple):
     def limits(self, least: Float, most: Float) -> tuple[Float, float]:
         """Limits (2, d) with the largest lower ones that no others beat significantly, and the loss with them.
 
-        Larger than `least` they are only if that is better.
+        They exceed `least` only if that lowers the loss.
         """
         k = np.arange(self.sums.shape[1])
         best = np.argmin(self.sums, axis=0)

@@ -64,7 +64,7 @@ class NoiseModel(NamedTuple):
     kappa: float = 0.0
 
     def parts(self, H: Float, S: Float) -> Parts:
-        """What the other methods need of H (n, p) and S (n, p)."""
+        """H (n, p) by its eigenvalues, with S (n, p) in the axes of its eigenvectors."""
         spectrum = Spectrum.of(H, self.shape)
         return Parts(spectrum, self.link.value(spectrum.eta), spectrum.turned(S, self.shape))
 

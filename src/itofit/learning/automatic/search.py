@@ -44,7 +44,7 @@ ROUNDS_OF_UNITS = 2
 """In which combinations of outputs with independent noise are found; a third changes nothing."""
 LEAST_EIGENVALUE = 1e-14
 """Of the residuals' covariance, relative to that of the targets: less is rounding."""
-LEAST_GAIN = 2.0
+LEAST_EVIDENCE_GAIN = 2.0
 """Of log-evidence, for which frequencies are preferred to earlier ones."""
 LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES = 4, 24
 """Before a search may end, without and with a wave that stood out."""
@@ -236,7 +236,7 @@ def search(
         waves = fitted_waves(walk.omega, walk.group, targets, V, arff.ridge)
         iterations.append(i)
         values.append(waves.log_evidence)
-        if waves.log_evidence > best.log_evidence + LEAST_GAIN:
+        if waves.log_evidence > best.log_evidence + LEAST_EVIDENCE_GAIN:
             best, best_iteration = waves, i
         on_iteration(i, best.log_evidence - start.log_evidence)
 

@@ -73,7 +73,7 @@ class Rows:
 
     @property
     def n_inputs(self) -> int:
-        """M."""
+        """The number m of inputs."""
         return len(self.scaling.shift)
 
     def add_up(self, function: Callable[[Float, Float, int], T]) -> T:

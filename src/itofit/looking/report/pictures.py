@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.search import LEAST_GAIN
+from itofit.learning.automatic.search import LEAST_EVIDENCE_GAIN
 from itofit.looking import plot
 from itofit.looking.check import Diagnosis
 from itofit.looking.check.phrases import capitalised
@@ -88,7 +88,7 @@ def kept_text(sde: LearnedSDE) -> str:
         return ""
     text = (
         f". Frequencies are kept until later ones have a log-evidence that is larger by more than "
-        f"{LEAST_GAIN:g}: a slightly higher one may follow the one that is marked."
+        f"{LEAST_EVIDENCE_GAIN:g}: a slightly higher one may follow the one that is marked."
     )
     if covariance.best_iteration:
         text += (
