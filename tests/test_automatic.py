@@ -479,7 +479,7 @@ def test_summary_says_what_was_chosen(rich):
     assert "600 transitions in 12 groups" in text
     assert "frequencies searched on all of them" in text
     assert f"{rich.drift_function.training.n_features} frequencies" in text
-    assert "held-out loss of the candidates" in text
+    assert "candidates  held-out loss above the best" in text
     assert text.count("+0.0000") >= 1
     for candidate in rich.candidates:
         what = f"waves for {LINKS[candidate.link].symbol}, frequencies of the {candidate.frequencies}"

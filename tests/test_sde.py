@@ -95,7 +95,7 @@ def test_floored_points_are_found_and_their_share_is_told():
     np.testing.assert_allclose(low.covariance(x)[:, 0, 0], np.maximum(x, least), rtol=1e-5, atol=1e-9)
     assert (low.covariance(x, raw=True)[:100] < 0).all()
     assert sde.floored_share == sde.floored(data.inputs).mean()
-    assert "needed at" in sde.summary()
+    assert "changed it at" in sde.summary()
 
 
 @pytest.mark.parametrize("structure", ["full", "diagonal"])
@@ -124,7 +124,7 @@ def test_limits_hold_and_places_that_need_them_are_found(structure, link):
 def test_the_share_of_places_that_needed_limits_is_told(link, refine):
     sde, data = fitted(link=link, refine=refine, floor=0.95)
     assert sde.floored_share == sde.floored(data.inputs).mean() > 0
-    assert f"needed at {sde.floored_share:.2%} of the data" in sde.summary()
+    assert f"changed it at {sde.floored_share:.2%} of the data" in sde.summary()
 
 
 @pytest.mark.parametrize("structure", ["full", "diagonal"])
@@ -228,7 +228,7 @@ TEXTS = {
         "8 features",
         "ridge 0.01",
         "direct sums",
-        "limits      Σ is at least 0.001 of its mean",
+        "limits      Σ is kept above 0.001 times its mean",
         "link        identity",
     ),
 }

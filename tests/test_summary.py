@@ -96,7 +96,13 @@ def test_every_structure_and_link_is_said_in_words(structure, link):
 def test_one_variable_has_no_structure():
     sde = itofit.fit(Transitions.from_trajectories(np.random.default_rng(0).normal(size=100), dt=1.0), rng=0)
     assert "structure" not in sde.summary()
-    assert LINK_LINES[sde.link] in sde.summary().splitlines()
+
+
+def test_a_constant_covariance_has_no_link():
+    sde = itofit.fit(Transitions.from_trajectories(np.random.default_rng(0).normal(size=100), dt=1.0), rng=0)
+    assert not sde.covariance_function.training.n_features
+    assert "Σ of x is constant" in sde.summary()
+    assert "  link" not in sde.summary()
 
 
 # Whole summaries
@@ -110,26 +116,26 @@ def test_a_full_covariance_with_the_log_link_in_words():
         "itofit N: diffusion, N inputs, N outputs",
         "  variables   height, width",
         "  data        N transitions, h = N; frequencies searched on all of them",
-        "  drift       N frequencies, N iterations (best N, stopped by evidence) in N s; "
+        "  drift       N frequencies, N iterations in N s, until the evidence no longer rose (best N); "
         "the data determine N amplitudes",
         "              f of height depends on height alone; f of width depends on width alone",
-        "  covariance  N frequencies, N iterations (best N, stopped by evidence) in N s, "
+        "  covariance  N frequencies, N iterations in N s, until the evidence no longer rose (best N), "
         "log-evidence N above the start's; the data determine N amplitudes",
         "              log Σ of height depends on height alone; log Σ of height and width depends on height, width; "
         "log Σ of width depends on width alone",
         "  structure   full: the variables' noises may be correlated",
         "  link        log: Σ is the exponential of a matrix of sums of waves, in units of its mean",
-        "              held-out loss of the candidates, above the best:",
+        "  candidates  held-out loss above the best:",
         "              full, waves for log Σ, frequencies of the start: N",
         "              full, waves for log Σ, frequencies of the search: N",
-        "  limits      Σ is N to N of its mean, which was needed at N of the data",
+        "  limits      Σ is kept between N and N times its mean, which changed it at N of the data",
         "  seed        N",
     ]
     text = sde.summary()
-    assert f"{drift.n_features} frequencies, {drift.n_iterations} iterations (best {drift.best_iteration}, " in text
+    assert f"{drift.n_features} frequencies, {drift.n_iterations} iterations in " in text
     assert f"log-evidence {covariance.best_score:.1f} above the start's" in text
     assert f"the data determine {covariance.determined:.1f} amplitudes" in text
-    assert f"needed at {sde.floored_share:.2%} of the data" in text
+    assert f"changed it at {sde.floored_share:.2%} of the data" in text
     assert "600 transitions, h = 0.05" in text
     assert "search: +0." in text
 
@@ -142,15 +148,15 @@ def test_algorithm_2_in_words():
         "itofit N: diffusion, N inputs, N outputs",
         "  variables   height, width",
         "  data        N transitions, h = N",
-        "  drift       N features, ridge N, N iterations (best N, stopped by stagnation) in N s, direct sums",
-        "  covariance  N features, ridge N, N iterations (best N, stopped by stagnation) in N s, direct sums",
+        "  drift       N features, ridge N, N iterations in N s, until the error no longer fell (best N), direct sums",
+        "  covariance  N features, ridge N, N iterations in N s, until the error no longer fell (best N), direct sums",
         "  structure   full: the variables' noises may be correlated",
         "  link        identity: the entries of Σ are sums of waves",
-        "  limits      Σ is at least N of its mean, which was needed at N of the data",
+        "  limits      Σ is kept above N times its mean, which changed it at N of the data",
         "  seed        N",
     ]
     assert "8 features, ridge 0.002" in sde.summary()
-    assert "at least 0.1 of its mean" in sde.summary()
+    assert "above 0.1 times its mean" in sde.summary()
 
 
 def test_a_corrected_step_and_a_generator_in_words():

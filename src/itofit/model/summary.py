@@ -9,7 +9,7 @@ import numpy as np
 from itofit.data.names import plural
 from itofit.matrices.links import LINKS, LinkName
 from itofit.matrices.symmetric import Structure, entries
-from itofit.model.training import Candidate, Training
+from itofit.model.training import Candidate, Stop, Training
 
 if TYPE_CHECKING:
     from itofit.model.learned import LearnedSDE
@@ -19,6 +19,13 @@ STRUCTURES: dict[Structure, str] = {
     "full": "the variables' noises may be correlated",
 }
 """What the structures of Σ are, in words."""
+
+ENDS: dict[Stop, str] = {
+    "stagnation": "until the error no longer fell",
+    "evidence": "until the evidence no longer rose",
+    "max_iterations": "as many as were allowed",
+}
+"""What ended a training, in words."""
 
 
 def summary_of(sde: LearnedSDE) -> str:
@@ -38,13 +45,15 @@ def summary_of(sde: LearnedSDE) -> str:
         lines.append(_line("", dependence_text(covariance, names, sde.input_names)))
     if sde.n_outputs > 1:
         lines.append(_line("structure", f"{sde.structure}: {STRUCTURES[sde.structure]}"))
-    lines.append(_line("link", f"{sde.link}: {LINKS[sde.link].meaning}"))
+    if covariance.n_features:  # else Σ is constant
+        lines.append(_line("link", f"{sde.link}: {LINKS[sde.link].meaning}"))
     if len(sde.candidates) > 1:
-        lines.append(_line("", "held-out loss of the candidates, above the best:"))
+        lines.append(_line("candidates", "held-out loss above the best:"))
         lines += [_line("", text) for text in candidates_text(sde.candidates)]
     ceiling = float(sde.limits[1].max())
-    bounds = f"at least {sde.floor:.2g}" if np.isinf(ceiling) else f"{sde.floor:.2g} to {ceiling:.3g}"
-    lines.append(_line("limits", f"Σ is {bounds} of its mean, which was needed at {sde.floored_share:.2%} of the data"))
+    bounds = f"above {sde.floor:.2g}" if np.isinf(ceiling) else f"between {sde.floor:.2g} and {ceiling:.3g}"
+    limits = f"Σ is kept {bounds} times its mean, which changed it at {sde.floored_share:.2%} of the data"
+    lines.append(_line("limits", limits))
     if sde.step_correction is not None:
         lines.append(_line("step", str(sde.step_correction)))
     lines.append(_line("seed", "a generator was given" if sde.seed is None else str(sde.seed)))
@@ -68,8 +77,8 @@ def _variables(sde: LearnedSDE) -> str:
 def training_text(training: Training) -> str:
     """One line on how a training went."""
     took = (
-        f"{training.n_iterations} iterations (best {training.best_iteration}, stopped by {training.stopped}) "
-        f"in {training.seconds.sum():.2f} s"
+        f"{training.n_iterations} iterations in {training.seconds.sum():.2f} s, {ENDS[training.stopped]} "
+        f"(best {training.best_iteration})"
     )
     if not training.by_evidence:
         used = training.parameters
