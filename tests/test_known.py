@@ -1,6 +1,7 @@
 """Equations whose functions are given, and what every equation can do with its functions alone."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 
@@ -166,8 +167,32 @@ def test_points_may_be_columns_of_a_data_frame_in_any_order():
     np.testing.assert_array_equal(sde.drift(frame), sde.drift(x))
 
 
+def test_starts_may_be_columns_of_a_data_frame_in_any_order():
+    sde = KnownSDE(f=zeros(2), sigma=same_noise(np.eye(2)), n_inputs=2, n_outputs=2)
+    frame = pd.DataFrame({"x2": [9.0], "x1": [1.0], "label": ["a"]})
+    np.testing.assert_array_equal(sde.simulate(frame, dt=0.1, n_steps=1, rng=0)[0, 0], [1.0, 9.0])
+
+
 def test_nll_needs_the_variables_of_the_equation():
     with pytest.raises(InputError, match="Transitions"):
         Rotating().nll(np.zeros((3, 2)))
     with pytest.raises(InputError, match="2"):
         Rotating().nll(Transitions(np.zeros((3, 1)), np.ones((3, 1)), 0.1))
+
+
+@pytest.mark.parametrize(
+    ("f", "sigma", "message"),
+    [
+        (
+            lambda x: x[:, 0],
+            lambda x: x[:, :, None],
+            r"f must return an array of shape \(3, 1\) for 3 points, got \(3,\)",
+        ),
+        (lambda x: x, lambda x: x, r"sigma must return an array of shape \(3, 1, 1\) for 3 points, got \(3, 1\)"),
+        (lambda x: x, lambda x: np.ones((len(x), 1, 2)), r"sigma must return .* got \(3, 1, 2\)"),
+    ],
+)
+def test_functions_must_return_what_they_should(f, sigma, message):
+    sde = KnownSDE(f=f, sigma=sigma)
+    with pytest.raises(InputError, match=message):
+        sde.simulate(np.ones(3), dt=0.1, n_steps=1, rng=0)

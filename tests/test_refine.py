@@ -18,15 +18,8 @@ from itofit.learning.automatic.covariance import (
     losses_of_trials,
     rescored,
 )
-from itofit.learning.automatic.drift import (
-    DriftCells,
-    amplitude_ridges,
-    normal_equations,
-    normal_matrix,
-    resolved_drift,
-    weighted_drift,
-)
-from itofit.learning.automatic.evidence import principal_features, with_intercept
+from itofit.learning.automatic.drift import DriftCells, normal_equations, normal_matrix, resolved_drift, weighted_drift
+from itofit.learning.automatic.evidence import amplitude_ridges, principal_features, with_intercept
 from itofit.learning.automatic.limits import FLOORS, HARDLY_WORSE, Losses, cell_nll
 from itofit.learning.automatic.products import NoiseModel, Products
 from itofit.matrices.links import IDENTITY, LINKS, Shape, covariance_at

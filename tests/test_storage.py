@@ -365,6 +365,13 @@ def test_a_directory_is_not_overwritten(sde, tmp_path):
 # Files that are not models
 
 
+def test_what_is_no_file_is_not_replaced(sde, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="it is a device or the like, which a file would replace"):
+        sde.save(tmp_path / "pipe")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
 def test_a_missing_file_is_missing(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.npz"):
         load(tmp_path / "nowhere.npz")
@@ -752,6 +759,7 @@ INCONSISTENT_ALGORITHM_2 = {
     "fewer scores": array_of("drift_function.training.score", lambda errors: errors[:2]),
     "no scores": array_of("drift_function.training.score", lambda errors: errors[:0]),
     "ridge a word": metadata_of("model.drift_function.training.parameters.ridge", "weak"),
+    "no ridge": metadata_of("model.drift_function.training.parameters.ridge", None),
     "unknown pairing": metadata_of("model.drift_function.training.parameters.pairing", "swap"),
     "data in place of a training": data_in_place_of("drift_function.training"),
     "data in place of parameters": data_in_place_of("drift_function.training.parameters"),

@@ -30,9 +30,8 @@ from itofit._checks import Float
 from itofit.data.passes import Data, add_up
 from itofit.data.rows import PASS_ROWS
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.covariance import NO_FEATURES
-from itofit.learning.automatic.drift import Drift, amplitude_ridges
-from itofit.learning.automatic.evidence import Basis, solve_penalised, with_intercept
+from itofit.learning.automatic.drift import Drift
+from itofit.learning.automatic.evidence import NO_FEATURES, Basis, amplitude_ridges, solve_penalised, with_intercept
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.learning.spread import Posterior, posterior_squares, spread_series
 from itofit.matrices.links import Spectrum

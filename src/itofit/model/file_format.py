@@ -217,6 +217,8 @@ def _check_training(name: str, training: Training, m: int, p: int) -> None:
     """The same for the record of a training of m inputs and p outputs."""
     _check_kind(name, training, Training)
     _check_kind(f"{name}.parameters", training.parameters, ARFF)
+    if not training.by_evidence and None in dataclasses.astuple(training.parameters):
+        raise InputError(f"{name}.parameters must all be set, as Algorithm 1 leaves them, got {training.parameters}")
     one_of(f"{name}.judge", training.judge, get_args(Judge))
     one_of(f"{name}.stopped", training.stopped, get_args(Stop))
     for field in ("n_features", "best_iteration", "n_standing_out"):
@@ -266,8 +268,8 @@ def _check_origin(sde: LearnedSDE) -> None:
         one_of("structure", candidate.structure, get_args(Structure))
         one_of("link", candidate.link, tuple(LINKS))
         one_of("frequencies", candidate.frequencies, ("start", "search"))
-        if not np.isfinite(candidate.loss):
-            raise InputError(f"loss of a candidate must be finite, got {candidate.loss}")
+        if not isinstance(candidate.loss, float) or not np.isfinite(candidate.loss):
+            raise InputError(f"loss of a candidate must be a finite number, got {candidate.loss!r}")
     _check_kind("data", sde.data, DataSummary)
     count("data.n_transitions", sde.data.n_transitions)
     if sde.data.n_groups is not None:

@@ -67,7 +67,8 @@ class KnownSDE(UnnamedSDE):
 
     def drift(self, x: npt.ArrayLike) -> Float:
         """Drift f at the points x of shape (n, m): an array of shape (n, d)."""
-        return self.f(self._points(x))
+        points = self._points(x)
+        return _shaped("f", self.f(points), (len(points), self.n_outputs))
 
     def covariance(self, x: npt.ArrayLike) -> Float:
         """Covariance Σ = σσᵀ at the points x of shape (n, m): shape (n, d, d)."""
@@ -86,4 +87,11 @@ class KnownSDE(UnnamedSDE):
         return self._root(self._points(x)) if factor is None else super().diffusion(x, factor)
 
     def _root(self, x: Float) -> Float:
-        return self.sigma(x)
+        return _shaped("sigma", self.sigma(x), (len(x), self.n_outputs, self.n_outputs))
+
+
+def _shaped(name: str, values: Float, shape: tuple[int, ...]) -> Float:
+    """What a function returned, unless it has another shape than it should."""
+    if np.shape(values) != shape:
+        raise InputError(f"{name} must return an array of shape {shape} for {shape[0]} points, got {np.shape(values)}")
+    return values

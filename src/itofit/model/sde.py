@@ -357,6 +357,9 @@ class SDE(ABC):
     def _starts(self, x0: npt.ArrayLike) -> Float:
         """Initial states as an array of shape (n_paths, s)."""
         s = self.n_outputs if self.kind == "diffusion" else 2 * self.n_outputs
+        names = list(self.input_names)
+        if hasattr(x0, "columns") and set(names) <= set(x0.columns):
+            x0 = x0[names]  # type: ignore[index]
         starts = float_array("x0", x0)
         if starts.ndim == 0 or (s > 1 and starts.shape == (s,)):
             starts = starts.reshape(1, -1)

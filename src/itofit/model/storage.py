@@ -76,6 +76,8 @@ def checked_target(path: str | os.PathLike[str]) -> Path:
         raise FileNotFoundError(f"cannot write {target}: there is no directory {target.parent}")
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {target}: it is a directory; give the path of a file in it")
+    if target.exists() and not target.is_file():
+        raise OSError(f"cannot write {target}: it is a device or the like, which a file would replace")
     return target
 
 

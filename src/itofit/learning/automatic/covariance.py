@@ -27,8 +27,18 @@ import numpy as np
 from itofit._blocks import map_tasks, one_blas_thread
 from itofit._checks import Float
 from itofit.learning.automatic.cells import FOLDS
-from itofit.learning.automatic.drift import amplitude_ridges, best_ridges, ridge_groups
-from itofit.learning.automatic.evidence import SETTLED, Basis, Solved, first_ridges, given_ridges, solve_penalised
+from itofit.learning.automatic.evidence import (
+    NO_FEATURES,
+    SETTLED,
+    Basis,
+    Solved,
+    amplitude_ridges,
+    best_ridges,
+    first_ridges,
+    given_ridges,
+    ridge_groups,
+    solve_penalised,
+)
 from itofit.learning.automatic.limits import Losses, cell_nll
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
 from itofit.learning.spread import mean_squares
@@ -60,8 +70,6 @@ LEAST_WEIGHT = 1e-8
 """Least weight of a transition in scoring, where C does not depend on H."""
 MARGIN = 10.0
 """Upper limit of C, relative to its largest value on the data and to the largest product."""
-NO_FEATURES = Basis(np.zeros((0, 1)), np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int), np.zeros(0))
-"""The features of a constant."""
 
 
 @dataclass(frozen=True, eq=False)

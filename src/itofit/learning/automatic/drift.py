@@ -24,21 +24,19 @@ from itofit.learning.automatic.cells import FOLDS, Cells
 from itofit.learning.automatic.evidence import (
     LEAST_NOISE,
     Basis,
-    Solution,
     Solved,
+    amplitude_ridges,
+    best_ridges,
     first_ridges,
     given_ridges,
-    maximise_evidence,
+    ridge_groups,
     solve_penalised,
     with_intercept,
 )
 from itofit.learning.automatic.search import FittedWaves
 from itofit.learning.spread import Posterior, mean_squares
 from itofit.matrices.symmetric import reference_factor, to_matrices
-from itofit.model.training import SWITCHED_OFF
 
-MOST_ROUNDS = 40
-"""Of the ridges; most settle within ten."""
 ROUNDS_OF_WEIGHTS = 4
 """Of generalised least squares, at most, until the residual covariance has settled."""
 WEIGHTS_SETTLED = 0.02
@@ -222,49 +220,3 @@ def normal_equations(ones: Float, duration: Float, moves: Float, precision: Floa
         return np.kron(precision[0], x @ x.T), (precision[0] @ (moves.T @ ones)).ravel()
     H = normal_matrix(ones, duration[:, None, None] * precision)
     return H, (np.einsum("nij,nj->in", precision, moves) @ ones).ravel()
-
-
-def amplitude_ridges(ridges: Float, basis: Basis) -> Float:
-    """The ridge of every amplitude, output by output, its intercept first: shape (d (R + 1),)."""
-    place = _places(basis)
-    P = np.zeros((len(ridges), len(place) + 1))
-    P[:, 1:] = ridges[:, place] * basis.penalty
-    return P.ravel()
-
-
-def _places(basis: Basis) -> Int:
-    """The place of each feature's group among all groups, which ascend: shape (R,)."""
-    return np.cumsum(np.diff(basis.group, prepend=basis.group[:1]) != 0)
-
-
-def ridge_groups(basis: Basis, d: int) -> Int:
-    """Which amplitudes have a ridge in common, output by output; −1 for intercepts: shape (d (R + 1),)."""
-    place = _places(basis)
-    of_output = np.arange(d)[:, None] * (place.max(initial=-1) + 1) + place
-    return np.asarray(np.concatenate([np.full((d, 1), -1), of_output], axis=1).ravel())
-
-
-def best_ridges(
-    H: Float, g: Float, basis: Basis, ridges: Float, rounds: int = MOST_ROUNDS, variance: float = 1.0
-) -> Float:
-    """Ridges (d, G) of largest evidence for noise of known variance, from those to start with.
-
-    The first of the R + 1 amplitudes of an output is its intercept, without a ridge.
-    """
-    d, G = ridges.shape
-    groups = ridge_groups(basis, d)
-    penalised = groups >= 0
-    everywhere = groups[penalised]  # output and group of each amplitude with a ridge
-    penalty = np.tile(basis.penalty, d)
-
-    def solve(flat: Float) -> Solution:
-        P = amplitude_ridges(flat.reshape(d, G), basis)
-        active = P < SWITCHED_OFF
-        c, inverse_diagonal = np.zeros(len(P)), np.zeros(len(P))
-        c[active], inverse_diagonal[active], _ = solve_penalised(H[np.ix_(active, active)], g[active], P[active])
-        shares = np.where(active, 1 - inverse_diagonal * P, 0.0)[penalised]
-        determined = np.bincount(everywhere, np.clip(shares, 0.0, 1.0), d * G).astype(float)
-        used = np.bincount(everywhere, penalty * c[penalised] ** 2, d * G).astype(float)
-        return Solution(flat, c, determined, used, variance)
-
-    return maximise_evidence(solve, ridges.ravel(), rounds).ridges.reshape(d, G)

@@ -52,6 +52,8 @@ LEAST_RIDGE = 1e-10
 """Ridges below change nothing but rounding."""
 MOST_ROUNDS = 60
 """Of the ridges of a regression; most settle within ten."""
+ROUNDS_OF_KNOWN_NOISE = 40
+"""The same where the variance of the noise is known."""
 SETTLED = 0.2
 """Change of log λ_g at which the ridges have settled."""
 DOUBT = 1.0
@@ -101,6 +103,10 @@ class Basis(NamedTuple):
             group=self.group[kept],
             largest=self.largest[np.isin(np.unique(self.group), groups)],
         )
+
+
+NO_FEATURES = Basis(np.zeros((0, 1)), np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int), np.zeros(0))
+"""The features of a constant."""
 
 
 class Solved(NamedTuple):
@@ -279,3 +285,52 @@ def inverse_root(A: Float, P: Float) -> tuple[Float, float]:
         raise np.linalg.LinAlgError("the normal equations are not positive definite")
     inverse_factor, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
     return inverse_factor * scale, 2 * float(np.log(np.diagonal(factor) / scale).sum())
+
+
+# Ridges of several outputs, for noise of known variance
+
+
+def amplitude_ridges(ridges: Float, basis: Basis) -> Float:
+    """The ridge of every amplitude, output by output, its intercept first: shape (d (R + 1),)."""
+    place = _places(basis)
+    P = np.zeros((len(ridges), len(place) + 1))
+    P[:, 1:] = ridges[:, place] * basis.penalty
+    return P.ravel()
+
+
+def _places(basis: Basis) -> Int:
+    """The place of each feature's group among all groups, which ascend: shape (R,)."""
+    return np.cumsum(np.diff(basis.group, prepend=basis.group[:1]) != 0)
+
+
+def ridge_groups(basis: Basis, d: int) -> Int:
+    """Which amplitudes have a ridge in common, output by output; −1 for intercepts: shape (d (R + 1),)."""
+    place = _places(basis)
+    of_output = np.arange(d)[:, None] * (place.max(initial=-1) + 1) + place
+    return np.asarray(np.concatenate([np.full((d, 1), -1), of_output], axis=1).ravel())
+
+
+def best_ridges(
+    H: Float, g: Float, basis: Basis, ridges: Float, rounds: int = ROUNDS_OF_KNOWN_NOISE, variance: float = 1.0
+) -> Float:
+    """Ridges (d, G) of largest evidence for noise of known variance, from those to start with.
+
+    The first of the R + 1 amplitudes of an output is its intercept, without a ridge.
+    """
+    d, G = ridges.shape
+    groups = ridge_groups(basis, d)
+    penalised = groups >= 0
+    everywhere = groups[penalised]  # output and group of each amplitude with a ridge
+    penalty = np.tile(basis.penalty, d)
+
+    def solve(flat: Float) -> Solution:
+        P = amplitude_ridges(flat.reshape(d, G), basis)
+        active = P < SWITCHED_OFF
+        c, inverse_diagonal = np.zeros(len(P)), np.zeros(len(P))
+        c[active], inverse_diagonal[active], _ = solve_penalised(H[np.ix_(active, active)], g[active], P[active])
+        shares = np.where(active, 1 - inverse_diagonal * P, 0.0)[penalised]
+        determined = np.bincount(everywhere, np.clip(shares, 0.0, 1.0), d * G).astype(float)
+        used = np.bincount(everywhere, penalty * c[penalised] ** 2, d * G).astype(float)
+        return Solution(flat, c, determined, used, variance)
+
+    return maximise_evidence(solve, ridges.ravel(), rounds).ridges.reshape(d, G)

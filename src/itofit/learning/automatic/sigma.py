@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float
-from itofit.learning.automatic.covariance import NO_FEATURES, CovarianceFit
-from itofit.learning.automatic.evidence import Basis
+from itofit.learning.automatic.covariance import CovarianceFit
+from itofit.learning.automatic.evidence import NO_FEATURES, Basis
 from itofit.matrices.symmetric import symmetric, to_matrices
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
