@@ -765,9 +765,9 @@ def test_memory_of_a_fit_does_not_depend_on_the_number_of_blocks(monkeypatch, m,
         return used
 
     peak(2)  # what is made once and kept
-    added_blocks, bytes_of_a_block = 60, 500 * 8 * (2 * m + 1)
-    # 64 and 123 passes: sums are added as a tree, of which both keep at most six partial ones
-    added = peak(65 + added_blocks) - peak(65)
+    added_blocks, bytes_of_a_block = 29, 500 * 8 * (2 * m + 1)
+    # 33 and 61 parts in each pass: sums are added as a tree, of which both keep at most six partial ones
+    added = peak(33 + added_blocks) - peak(33)
     assert added < 0.05 * added_blocks * bytes_of_a_block  # the length and the ranges of a block are kept
 
 

@@ -498,7 +498,9 @@ def test_a_report_that_cannot_be_written_is_told_before_any_work(folder, tmp_pat
 def test_what_is_read_is_not_replaced(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(itofit, "read_transitions", lambda *a, **k: pytest.fail("it began to work"))
     assert "--output" in mistake("fit", folder / "tracks.csv", *COLUMNS, "-o", folder / "tracks.csv")
-    assert "not a file that could be replaced" in mistake("fit", folder / "tracks.csv", *COLUMNS, "-o", os.devnull)
+    assert "a device or the like, which a file would replace" in mistake(
+        "fit", folder / "tracks.csv", *COLUMNS, "-o", os.devnull
+    )
 
 
 def test_a_directory_without_permission(folder, tmp_path, monkeypatch):

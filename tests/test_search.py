@@ -344,7 +344,7 @@ def test_the_best_network_that_was_judged_is_kept():
     assert training.score[0] == 0
     best = training.score[training.iteration == training.best_iteration].max()
     assert searched.best.log_evidence - searched.start.log_evidence == pytest.approx(best)
-    assert best >= training.score.max() - search_module.LEAST_GAIN
+    assert best >= training.score.max() - search_module.LEAST_EVIDENCE_GAIN
     waves = searched.best
     again = fitted_waves(waves.basis.omega, np.zeros(len(waves.basis.omega), dtype=int), targets, waves.V, None)
     assert again.log_evidence == pytest.approx(waves.log_evidence, rel=1e-6)

@@ -24,8 +24,6 @@ Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same res
 def check_writable(option: str, path: Path, *needed: Path) -> None:
     """Raise if a file cannot be written, or would replace one that the command needs."""
     target = checked_target(path)
-    if target.exists() and not target.is_file():
-        raise InputError(f"{option}: {path} is not a file that could be replaced")
     if not os.access(target.parent, os.W_OK):
         raise PermissionError(errno.EACCES, f"cannot write there: {os.strerror(errno.EACCES)}", str(path))
     for other in needed:

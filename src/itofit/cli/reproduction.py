@@ -16,7 +16,6 @@ from itofit._checks import InputError
 from itofit.cli.app import INTERRUPTED, app, console, errors, explained
 from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import METHODS, MOST_SECONDS
-from itofit.experiments.reproduce import write_report
 from itofit.experiments.result_tables import rows_of, short_table, short_verdicts, verdicts
 from itofit.experiments.results import Results
 from itofit.experiments.runner import Done, Job, methods_of, missing, run_all
@@ -139,6 +138,8 @@ def _run(results: Results, work: Sequence[Job], n_jobs: int) -> list[Done]:
 
 
 def _report(results: Results, n_jobs: int, failed: Sequence[Done]) -> None:
+    from itofit.experiments.reproduce import write_report  # noqa: PLC0415  (drawing takes long to import)
+
     columns = (SpinnerColumn(), TextColumn("figures"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors, transient=True) as progress:
         task = progress.add_task("figures", total=None)

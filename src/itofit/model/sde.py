@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 import numpy as np
 import numpy.typing as npt
 
+from itofit._blocks import one_blas_thread
 from itofit._checks import (
     RNG,
     Either,
@@ -324,7 +325,7 @@ class SDE(ABC):
             text = "{table} needs the column {name!r}, but a variable is called so"
             raise InputError(text, table=Either(python="as_frame=True", command="the table"), name=taken[0])
         random, _ = generator(rng)
-        with Progress(progress) as bar:
+        with Progress(progress) as bar, one_blas_thread:  # set once, and not for each of many small products
             paths, share_outside = gaussian_paths(
                 random, self._starts(x0), dt, n_steps, self._steps(dt, scheme, outside), bar
             )
