@@ -6,13 +6,15 @@ Three passes: normal equations of the drift, one scoring step of the covariance,
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from itofit._checks import Float
 from itofit._progress import Progress
-from itofit.data.passes import Data, add_up
+from itofit.data.passes import Data, add_up, added
+from itofit.data.rows import PASS_ROWS
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.covariance import ScoringSums, losses_of_trials, rescored
 from itofit.learning.automatic.drift import Drift, normal_equations, resolved_drift
@@ -94,7 +96,14 @@ class AllRows:
         return Functions(drift, self.sigma._replace(fit=rescored(fit, self.sigma.basis, sums, losses)))
 
     def _pass(self, function: Callable[[Transitions, int], T], label: str) -> T:
+        """The sum of function(part, number of the part) over all rows, part by part within each block."""
+
+        def of_block(block: Transitions, number: int) -> T:
+            first = number * -(-PASS_ROWS // ROWS_AT_ONCE)
+            parts = (block[i : i + ROWS_AT_ONCE] for i in range(0, len(block), ROWS_AT_ONCE))
+            return reduce(added, (function(part, first + i) for i, part in enumerate(parts)))
+
         def shown(n_done: int) -> None:
             self.bar.show(label, f"{n_done:,} of all {self.n_rows:,} transitions", n_done / self.n_rows)
 
-        return add_up(self.data, function, most_rows=ROWS_AT_ONCE, shown=shown)
+        return add_up(self.data, of_block, shown=shown)
