@@ -4,7 +4,7 @@
 memory and in blocks, with and without the correction for the length of steps, with an ensemble, and with each link and
 structure. It keeps drift, covariance, their error bars, losses and the like at held-out inputs. `compare` prints the
 largest difference between two such files, relative to the largest value of each quantity. `times` runs the fits of two
-checkouts in turn, each in a process of its own, and prints ratios of the fastest.
+checkouts in turn, each in a process of its own, and prints ratios of medians.
 
     python benchmarks/same_results.py record CHECKOUT FILE.npz [--seeds 10] [--experiments 1 2 ...]
     python benchmarks/same_results.py compare BEFORE.npz AFTER.npz
@@ -32,6 +32,9 @@ POINTS = 2000
 PATHS, STEPS = 20, 20
 """Of simulations."""
 TOLERANCE = 1e-10
+TIMED = ("default", "default, blocked", "paper", "corrected")
+ROUNDS = 5
+"""Of timing: the machine is not equally fast all the time."""
 
 
 # One process, one checkout
@@ -130,15 +133,15 @@ def record(file, names, n_seeds):
     np.savez(file, **everything)
 
 
-def time_fits(names, repeats, wanted):
-    """Print the fastest seconds of each variant as JSON."""
+def time_fits(names, repeats):
+    """Print the fastest seconds of each of some variants as JSON, after a fit that is not counted."""
     seconds = {}
     for name in names:
         train, _, paper, fit_seed = data_of(name, 0)
         chosen = variants(name, train, paper, seed=10)
-        for label in wanted:
-            if label in chosen:
-                seconds[f"{name}|{label}"] = min(learned(train, fit_seed, **chosen[label])[1] for _ in range(repeats))
+        for label in (label for label in TIMED if label in chosen):
+            learned(train, fit_seed, **chosen[label])
+            seconds[f"{name}|{label}"] = min(learned(train, fit_seed, **chosen[label])[1] for _ in range(repeats))
     print(json.dumps(seconds))
 
 
@@ -176,21 +179,21 @@ def compare(before, after):
 
 
 def compare_times(before, after, names, repeats):
-    """Print ratios of seconds, after to before; the two take turns, so that both see the same machine."""
-    labels = ["default", "default, blocked", "paper", "corrected"]
+    """Print ratios of seconds, after to before: medians over rounds in which the two take turns, in changing order."""
     ratios = []
     for name in names:
-        best = {}
-        for _ in range(3):
-            for place, checkout in enumerate((before, after)):
+        seconds = {before: {}, after: {}}
+        for i in range(ROUNDS):
+            for checkout in (before, after) if i % 2 else (after, before):
                 arguments = ("times", "-", "-", "--experiments", name, "--repeats", str(repeats))
-                for key, seconds in json.loads(run(checkout, *arguments).stdout).items():
-                    best.setdefault(key, [np.inf, np.inf])
-                    best[key][place] = min(best[key][place], seconds)
-        for key, (a, b) in best.items():
+                for key, value in json.loads(run(checkout, *arguments).stdout).items():
+                    seconds[checkout].setdefault(key, []).append(value)
+        for key in seconds[before]:
+            a, b = (float(np.median(seconds[checkout][key])) for checkout in (before, after))
             ratios.append(b / a)
             print(f"{key:28} {a:8.3f} s {b:8.3f} s  {b / a:.3f}", flush=True)
-    print(f"geometric mean {np.exp(np.mean(np.log(ratios))):.3f}, largest {max(ratios):.3f} ({', '.join(labels)})")
+    mean = np.exp(np.mean(np.log(ratios)))
+    print(f"ratios: geometric mean {mean:.3f}, from {min(ratios):.3f} to {max(ratios):.3f}")
 
 
 def main():
@@ -211,7 +214,7 @@ def main():
         chosen = ("--experiments", *given.experiments, "--seeds", str(given.seeds))
         print(run(given.first, "record", "-", given.second, *chosen).stdout)
     elif given.here:
-        time_fits(given.experiments, given.repeats, ["default", "default, blocked", "paper", "corrected"])
+        time_fits(given.experiments, given.repeats)
     else:
         compare_times(given.first, given.second, given.experiments, given.repeats)
 
