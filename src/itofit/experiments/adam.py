@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -184,7 +184,15 @@ def train_adam(
         structure=structure,
         kind=train.kind,
     )
-    return AdamRun(network=network, compile_seconds=programs.compile_seconds, **course.record)
+    return AdamRun(
+        network=network,
+        losses=course.losses,
+        seconds=course.seconds,
+        compile_seconds=programs.compile_seconds,
+        stagnated_at=course.stagnated_at,
+        best_epoch=course.best_epoch,
+        diverged=course.diverged,
+    )
 
 
 def _import_jax() -> tuple[ModuleType, ModuleType]:
@@ -254,8 +262,14 @@ def start_networks(
 
 
 class _Course(NamedTuple):
-    best: dict[str, Network]
-    record: dict[str, Any]  # fields of AdamRun
+    """How a training went; the fields are those of `AdamRun`."""
+
+    best: dict[str, Network]  # the networks after `best_epoch`
+    losses: Float
+    seconds: Float
+    stagnated_at: int
+    best_epoch: int
+    diverged: bool
 
 
 def _train(
@@ -290,11 +304,11 @@ def _train(
                 stagnated_at = epoch
         if progress is not None:
             progress(epoch, settings.epochs)
-    record = {
-        "losses": np.array(losses),
-        "seconds": np.array(seconds),
-        "stagnated_at": len(losses) - 1 if stagnated_at is None else stagnated_at,
-        "best_epoch": best_epoch,
-        "diverged": diverged,
-    }
-    return _Course(programs.unravel(jax.numpy.asarray(best)), record)
+    return _Course(
+        best=programs.unravel(jax.numpy.asarray(best)),
+        losses=np.array(losses),
+        seconds=np.array(seconds),
+        stagnated_at=len(losses) - 1 if stagnated_at is None else stagnated_at,
+        best_epoch=best_epoch,
+        diverged=diverged,
+    )
