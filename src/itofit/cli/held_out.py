@@ -10,6 +10,7 @@ import numpy as np
 
 from itofit._checks import DataWarning
 from itofit.data.blocked import BlockedTransitions
+from itofit.data.following import continues
 from itofit.data.transitions import Transitions
 from itofit.looking.check import LEAST_ROWS
 
@@ -54,6 +55,5 @@ def _rows_follow(data: Transitions) -> bool:
     """Whether most transitions start where the one before them ended."""
     if data.kind == "general":
         return False
-    moving = data.inputs[:, -data.n_outputs :]
-    gap = np.abs(moving[:-1] + data.increments[:-1] - moving[1:])
-    return bool((gap <= 1e-6 * data.increments.std(axis=0)).all(axis=1).mean() > 1 / 2)
+    rows = np.arange(len(data))
+    return bool(continues(data, rows[:-1], rows[1:]).mean() > 1 / 2)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Either, Float, Int, Message
+from itofit.data.following import continues
 from itofit.data.names import has_given_names
 from itofit.data.passes import Data, add_up
 from itofit.data.rows import PASS_ROWS
@@ -19,8 +20,6 @@ MOST_ROWS = 200_000
 """Rows that are examined at most: a few seconds of work, and far more than deviations that matter need to be seen."""
 STRETCH = 100
 """Consecutive rows that are taken together where not all are: ten times as many as the longest lag of a test."""
-SLACK = 1e-6
-"""How far the end of one transition may be from the start of the next, in standard deviations of the increments."""
 
 
 class ExaminedRows(NamedTuple):
@@ -110,11 +109,7 @@ def _time_order(data: Transitions, stretch: Int) -> tuple[Int, np.ndarray[tuple[
         follows &= data.groups[before] == data.groups[after]
     if data.kind == "general":  # where a transition ends is not known: rows of a group count as they stand
         return order, follows if data.groups is not None else np.zeros_like(follows)
-    d = data.n_outputs
-    moving = data.inputs[:, -d:]  # all inputs, or the velocities
-    end = moving + data.increments
-    slack = SLACK * data.increments.std(axis=0) + 8 * np.finfo(float).eps * np.abs(moving).max(axis=0)
-    return order, follows & (np.abs(end[before] - moving[after]) <= slack).all(axis=1)
+    return order, follows & continues(data, before, after)
 
 
 def _runs(follows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Int:

@@ -1,0 +1,34 @@
+"""Which transitions follow each other: one starts where the other ended."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import Int
+from itofit.data.transitions import Transitions
+
+SLACK = 1e-6
+"""Share of a typical step by which the end of one transition may miss the start of the next: files are rounded."""
+ROUNDING = 8 * np.finfo(float).eps
+"""The same as a share of the state itself: increments are differences of large numbers."""
+
+
+def continues(data: Transitions, before: Int, after: Int) -> npt.NDArray[np.bool_]:
+    """Whether each of some transitions starts where another one ended.
+
+    Parameters
+    ----------
+    data : Transitions
+        Not of kind "general", whose inputs do not say where a transition ends.
+    before, after : arrays of shape (n,)
+        Rows of the data.
+
+    Returns
+    -------
+    array of bool, shape (n,)
+    """
+    moving = data.inputs[:, -data.n_outputs :]  # all inputs, or the velocities
+    end = moving + data.increments
+    slack = SLACK * data.increments.std(axis=0) + ROUNDING * np.abs(moving).max(axis=0)
+    return np.asarray((np.abs(end[before] - moving[after]) <= slack).all(axis=1))
