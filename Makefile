@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test pytest mypy docs reproduce clean
+.PHONY: demo test pytest mypy pages docs reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/double_well.py demo
@@ -15,7 +15,7 @@ reproduce: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(MAKE) --no-print-directory --keep-going --jobs=2 pytest mypy docs
+	$(MAKE) --no-print-directory --keep-going --jobs=2 pytest mypy pages
 
 mypy: $(VENV)/.installed
 	$(BIN)/mypy
@@ -24,11 +24,15 @@ mypy: $(VENV)/.installed
 pytest: $(VENV)/.installed
 	$(BIN)/pytest -q --numprocesses=logical --dist=loadfile --no-loadscope-reorder --durations=10
 
-# Beside the tests, at a lower priority so that none of them takes much longer, and its warnings all together.
 docs: $(VENV)/.installed
+	$(BIN)/sphinx-build --quiet --jobs 2 --fail-on-warning --keep-going -b html docs build/docs
+
+# All pages, without running the examples again, which the tests run; beside the tests at a lower priority, so that none
+# of them takes much longer, and with all warnings together.
+pages: $(VENV)/.installed
 	@mkdir -p build
-	nice -n 5 $(BIN)/sphinx-build --quiet --jobs 2 --fail-on-warning --keep-going -b html docs build/docs \
-		> build/docs.log 2>&1 || { cat build/docs.log; exit 1; }
+	nice -n 5 $(BIN)/sphinx-build --quiet --jobs 2 --fail-on-warning --keep-going -D plot_gallery=0 -b html docs build/pages \
+		> build/pages.log 2>&1 || { cat build/pages.log; exit 1; }
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -1,6 +1,8 @@
 """What all tests share."""
 
 import os
+import sys
+from importlib import import_module
 
 import pytest
 
@@ -19,3 +21,19 @@ def all_threads():
     """As many threads as cores, also where tests run in several processes of one thread each."""
     with threadpool_limits(os.cpu_count()):
         yield
+
+
+@pytest.fixture
+def set_everywhere(monkeypatch):
+    """Sets a constant of itofit for a test, in its own module and in those that import it."""
+    for module in ("data.files", "learning.fit", "learning.paper.algorithm_2", "looking.check", "looking.plot"):
+        import_module(f"itofit.{module}")  # later imports would keep what was set
+
+    def set_constant(name, value):
+        known = [module for key, module in sys.modules.items() if key.split(".")[0] == "itofit"]
+        owners = [module for module in known if hasattr(module, name)]
+        assert owners
+        for module in owners:
+            monkeypatch.setattr(module, name, value)
+
+    return set_constant

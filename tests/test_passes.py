@@ -1,6 +1,5 @@
 """Passes over data: sums in a fixed order, on any number of threads and wherever the data are."""
 
-import sys
 import threading
 from typing import NamedTuple
 
@@ -23,11 +22,9 @@ def n_threads(request, monkeypatch):
 
 
 @pytest.fixture
-def short_blocks(monkeypatch):
+def short_blocks(set_everywhere):
     """Blocks of seven rows."""
-    for key, module in list(sys.modules.items()):
-        if key.startswith("itofit.") and hasattr(module, "PASS_ROWS"):
-            monkeypatch.setattr(module, "PASS_ROWS", 7)
+    set_everywhere("PASS_ROWS", 7)
     assert rows.PASS_ROWS == 7
 
 
