@@ -110,10 +110,14 @@ class SDE(ABC):
 
     def _points(self, x: npt.ArrayLike) -> Float:
         """Points as an array of shape (n, m); of a data frame with columns of the inputs' names, those columns."""
+        return columns("x", self._in_order(x), n_columns=self.n_inputs)
+
+    def _in_order(self, x: npt.ArrayLike) -> npt.ArrayLike:
+        """Of a data frame with columns of the inputs' names, those columns in their order; anything else as it is."""
         names = list(self.input_names)
         if hasattr(x, "columns") and set(names) <= set(x.columns):
-            x = x[names]  # type: ignore[index]
-        return columns("x", x, n_columns=self.n_inputs)
+            return x[names]  # type: ignore[index]
+        return x
 
     # Steps of some length
 
@@ -358,10 +362,7 @@ class SDE(ABC):
     def _starts(self, x0: npt.ArrayLike) -> Float:
         """Initial states as an array of shape (n_paths, s)."""
         s = self.n_outputs if self.kind == "diffusion" else 2 * self.n_outputs
-        names = list(self.input_names)
-        if hasattr(x0, "columns") and set(names) <= set(x0.columns):
-            x0 = x0[names]  # type: ignore[index]
-        starts = float_array("x0", x0)
+        starts = float_array("x0", self._in_order(x0))
         if starts.ndim == 0 or (s > 1 and starts.shape == (s,)):
             starts = starts.reshape(1, -1)
         starts = columns("x0", starts, n_columns=s)
