@@ -8,10 +8,12 @@ from itofit._progress import Progress
 from itofit.data import rows
 from itofit.data.survey import survey
 from itofit.learning.automatic import cells
-from itofit.learning.automatic.cells import FOLDS, SIDE, Plan
+from itofit.learning.automatic.cells import FOLDS, SIDE_OF_ALL, Plan
+from itofit.learning.automatic.cells import SIDE as SIDES
 from itofit.waves.scaling import Scaling
 
 QUIET = Progress(False)
+SIDE = SIDES[1]
 
 
 def some(n=400, m=1, d=2, seed=0, n_groups=None):
@@ -99,7 +101,9 @@ def test_a_subset_holds_each_of_its_transitions_once():
         (cells.MOST_ROWS_ALONE, 1, None, "all of them"),
         (cells.MOST_ROWS_ALONE + 1, 1, None, "a grid of 1024 cells"),
         (cells.MOST_ROWS, 2, None, "all of them"),
-        (cells.MOST_ROWS + 1, 2, None, "16000 of them, drawn at random"),
+        (cells.MOST_ROWS + 1, 2, None, "a grid of 256 × 256 cells"),
+        (cells.MOST_ROWS + 1, 3, None, "a grid of 44 × 44 × 44 cells"),
+        (cells.MOST_ROWS + 1, 4, None, "16000 of them, drawn at random"),
         (300, 1, 300, "all of them"),
         (300, 1, 100, "100 of them, drawn at random"),
         (300, 2, 100, "100 of them, drawn at random"),
@@ -151,11 +155,12 @@ def test_values_are_asked_for_with_the_folds_of_their_rows():
 
 
 @pytest.mark.parametrize("n_groups", [None, 11])
-@pytest.mark.parametrize(("m", "search_rows"), [(1, None), (2, None), (2, 150), (1, 150)])
+@pytest.mark.parametrize(("m", "search_rows"), [(1, None), (2, None), (3, None), (2, 150), (1, 150)])
 @pytest.mark.parametrize("limit", [60, 200, 10_000], ids=["many blocks", "some blocks", "one block"])
 def test_cells_do_not_depend_on_how_blocks_were_cut(n_groups, m, search_rows, limit, monkeypatch):
     monkeypatch.setattr(rows, "PASS_ROWS", limit)
     monkeypatch.setattr(cells, "MOST_ROWS_ALONE", 300)
+    monkeypatch.setattr(cells, "MOST_ROWS", 300)
     data = some(n=500, m=m, n_groups=n_groups)
 
     def source():
@@ -167,8 +172,10 @@ def test_cells_do_not_depend_on_how_blocks_were_cut(n_groups, m, search_rows, li
     _, here = gathered(data, search_rows=search_rows)
     plan, there = gathered(streamed, search_rows=search_rows)
     assert plan.n_rows == 500
-    for name in here._fields:
+    for name in set(here._fields) - {"sample"}:
         np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
+    for one, other in zip(there.sample or (), here.sample or (), strict=True):
+        np.testing.assert_array_equal(one, other)
     assert here.count.sum() == (500 if search_rows is None else search_rows)
 
 
@@ -187,3 +194,35 @@ def test_inputs_at_the_ends_of_their_range_are_in_the_grid():
     np.testing.assert_allclose(ends, [-0.5, 0.5], atol=1e-12)
     assert found.u.min() < -0.5 + 1 / SIDE
     assert found.u.max() > 0.5 - 1 / SIDE
+
+
+@pytest.mark.parametrize("n_groups", [None, 11])
+@pytest.mark.parametrize("m", [2, 3])
+def test_cells_of_several_inputs_are_boxes_of_one_fold(m, n_groups):
+    data = some(n=cells.MOST_ROWS + 1, m=m, n_groups=n_groups)
+    plan, found = gathered(data)
+    assert plan.side == (SIDE_OF_ALL if n_groups is None else SIDES)[m]
+    assert found.count.sum() == len(data)
+    assert np.bincount(found.fold, found.count).min() > 0.15 * len(data)
+    u = plan.scaling.points(data.inputs)
+    if n_groups is not None:
+        fold = plan.folds(data, 0)
+    for cell in np.random.default_rng(0).choice(len(found.u), 30, replace=False):
+        left = np.floor((found.u[cell] + 0.5) * plan.side) / plan.side - 0.5
+        mine = ((u >= left) & (u < left + 1 / plan.side)).all(axis=1)
+        if n_groups is not None:
+            mine &= fold == found.fold[cell]
+        assert found.count[cell] == mine.sum()
+        np.testing.assert_allclose(found.sums[cell], data.increments[mine].sum(axis=0), atol=1e-12)
+
+
+def test_a_sample_of_what_is_on_a_grid_is_kept_with_its_folds():
+    data = some(n=9000, n_groups=7)
+    plan, found = gathered(data)
+    sample, u, fold = found.sample, plan.scaling.points(data.inputs)[:, 0], plan.folds(data, 0)
+    assert len(sample.u) == cells.SAMPLED
+    place = {value: row for row, value in enumerate(u)}
+    rows_of = [place[value] for value in sample.u[:, 0]]
+    np.testing.assert_array_equal(sample.h, data.h[rows_of])
+    np.testing.assert_array_equal(sample.increments, data.increments[rows_of])
+    np.testing.assert_array_equal(sample.fold, fold[rows_of])

@@ -29,7 +29,15 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float, Int
-from itofit.learning.automatic.evidence import Basis, Solution, Solved, inverse_root, maximise_evidence
+from itofit.learning.automatic.evidence import (
+    DOUBT,
+    Basis,
+    Solution,
+    Solved,
+    inverse_root,
+    least_used,
+    maximise_evidence,
+)
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries
@@ -123,8 +131,8 @@ def _used_and_doubted(solved: Solved) -> tuple[Int, Float]:
 
 def _restricted(solved: Solved, used: Int) -> Solved:
     """The problem of some amplitudes alone."""
-    A, b, P, c, group, variance = solved
-    return Solved(A[np.ix_(used, used)], b[used], P[used], c[used], group[used], variance)
+    A, b, P, c, group, variance, stays = solved
+    return Solved(A[np.ix_(used, used)], b[used], P[used], c[used], group[used], variance, stays)
 
 
 class _Ridged(NamedTuple):
@@ -143,6 +151,12 @@ class _RidgedPosterior:
     def __init__(self, solved: Solved, penalty: Float, place: Int, n_groups: int) -> None:
         self.solved, self.penalty, self.place, self.n_groups = solved, penalty, place, n_groups
         self.has_ridge = solved.group >= 0
+        size = np.bincount(place, minlength=n_groups)
+        information = np.bincount(place, np.diagonal(solved.A)[self.has_ridge], n_groups).astype(float)
+        groups = np.unique(solved.group[self.has_ridge]).tolist()
+        stays = np.array([g in solved.stays for g in groups], dtype=bool)
+        self.least = least_used(size, information, solved.variance, stays)
+        self.doubt = np.array([solved.stays.get(g, DOUBT) for g in groups])
 
     def ridge_of_each(self, ridges: Float) -> Float:
         """P (q,) for ridges (G,)."""
@@ -156,7 +170,8 @@ class _RidgedPosterior:
         W, _ = inverse_root(self.solved.A, P)
         m = W.T @ (W @ self.solved.b)
         used = np.bincount(self.place, self.penalty * m[self.has_ridge] ** 2, self.n_groups).astype(float)
-        return Solution(ridges, m, self.determined(W, P), used, self.solved.variance, root=W)
+        determined = self.determined(W, P)
+        return Solution(ridges, m, determined, used, self.solved.variance, root=W, least=self.least, doubt=self.doubt)
 
     def determined(self, W: Float, P: Float) -> Float:
         """Number of amplitudes of each group (G,) that the data determine."""

@@ -24,6 +24,7 @@ from itofit.model import storage
 from itofit.model.training import Candidate, DataSummary, Judge, LearnedFunction, StepCorrection, Stop, Training
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
+from itofit.waves.wave_groups import last_group
 
 if TYPE_CHECKING:
     from itofit.model.learned import LearnedSDE
@@ -231,8 +232,8 @@ def _check_training(name: str, training: Training, m: int, p: int) -> None:
     _check_array(f"{name}.ridges", training.ridges, (p, G))
     if not J or (J != M + 1 and not training.by_evidence):  # by evidence, not every iteration is judged
         raise InputError(f"{name} has {J} scores of the start and of {M} iterations")
-    if not ((training.groups >= 0) & (training.groups <= m)).all():
-        raise InputError(f"{name}.groups must be inputs, counted from 0, or {m} for all of them, got {training.groups}")
+    if not ((training.groups >= -m) & (training.groups <= last_group(m))).all():
+        raise InputError(f"{name}.groups must be numbers from {-m} to {last_group(m)}, got {training.groups}")
 
 
 def _check_correction(sde: LearnedSDE) -> None:

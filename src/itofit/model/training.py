@@ -15,6 +15,7 @@ from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import trusted
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
+from itofit.waves.wave_groups import depends_on
 
 Judge = Literal["validation error", "log-evidence"]
 Stop = Literal["stagnation", "evidence", "max_iterations"]
@@ -47,9 +48,10 @@ class Training:
     determined : float
         Number of amplitudes that the data determine; all of them if the ridge was not chosen from the data.
     groups : array of shape (G,)
-        The groups of frequencies: i moves along input i, the number of inputs (0, if there is one) in all directions.
+        The groups of frequencies, as `itofit.waves.wave_groups` counts them: i moves along input i, the number of
+        inputs (0, if there is one) in all directions.
     ridges : array of shape (p, G)
-        Ridge of each output and group; 1e12 where the data have switched it off.
+        Ridge of each output and group; 1e12 where the data have switched it off, or leave less than half of it.
     n_standing_out : int
         Short waves that stood out of the noise at the start of the search.
     """
@@ -85,13 +87,7 @@ class Training:
 
     def depends_on(self, output: int, inputs: tuple[str, ...]) -> str | None:
         """What one output depends on, in words that use the names of the inputs; None if it is constant."""
-        used = self.groups[self.ridges[output] < SWITCHED_OFF]
-        if not len(used):
-            return None
-        m = len(inputs)
-        singles, together = [inputs[group] for group in used if group < m], m > 1 and m in used
-        alone = " alone" if len(singles) == 1 < m and not together else ""
-        return " and ".join(([", ".join(singles) + alone] if singles else []) + ["all inputs together"] * together)
+        return depends_on(self.groups[self.ridges[output] < SWITCHED_OFF], inputs)
 
     def __repr__(self) -> str:
         best = f"best {self.judge} {self.best_score:.4g}, iteration {self.best_iteration} kept"

@@ -4,10 +4,11 @@ The likelihood of transitions depends on them through sums over those that start
 gathered, in one pass:
 
 - few of them as they are, one for each cell;
-- many, with one input, by the cells of a fine grid, in which drift and covariance hardly change;
+- many, with up to three inputs, by the cells of a fine grid, in which drift and covariance hardly change;
 - many, with more inputs, as a random subset (fits are finished on all of them, see `itofit.learning.automatic.method`).
 
-Every cell belongs to one of five folds, of whole groups of transitions where that makes folds of similar sizes.
+Every cell belongs to one of five folds, of whole groups of transitions where that makes folds of similar sizes. Then
+each fold has a grid of its own. Otherwise, with several inputs, whole cells of one finer grid are in a fold.
 """
 
 from __future__ import annotations
@@ -29,15 +30,30 @@ FOLDS = 5
 """Parts of the data, of which all but one predict that one."""
 LEAST_FOLD = 0.5
 """Least size of a fold made of whole groups, relative to an equal one; otherwise folds are made of single rows."""
-SIDE = 1024
-"""Cells of the grid, in each fold."""
+SIDE = {1: 1024, 2: 112, 3: 26}
+"""Cells of the grid of each fold along each of one, two and three inputs."""
+SIDE_OF_ALL = {2: 256, 3: 44}
+"""The same of one grid for all folds."""
 MOST_ROWS_ALONE = 5_000
 """With one input and more transitions than this they are put on a grid."""
 MOST_ROWS = 16_000
-"""With several inputs and more transitions than this a subset is drawn."""
+"""With more transitions than this they are put on a grid, for two and three inputs; for more a subset is drawn."""
+MOST_ROWS_DRAWN = 128_000
+"""The largest subset, for which memory is enough."""
+SAMPLED = 8_000
+"""Transitions that are kept as they are besides the grid: for what sums over its cells do not tell."""
 
 Values = Callable[[Transitions, Int], Float]
 """Of a block of transitions and the folds of its rows: values of shape (rows, c) that are summed in each cell."""
+
+
+class Sample(NamedTuple):
+    """Transitions drawn at random from all that are on a grid."""
+
+    u: Float  # (s, m): scaled inputs
+    h: Float  # (s,)
+    increments: Float  # (s, d)
+    fold: Int  # (s,)
 
 
 class Cells(NamedTuple):
@@ -49,6 +65,7 @@ class Cells(NamedTuple):
     fold: Int  # (n,)
     sums: Float  # (n, c): of the values that were asked for
     squares: Float  # (c,): Σ of the values' squares over all transitions
+    sample: Sample | None = None  # where they are on a grid
 
 
 class Plan:
@@ -67,19 +84,34 @@ class Plan:
     """
 
     def __init__(self, survey: Survey, scaling: Scaling, seed: int, search_rows: int | None = None) -> None:
-        self.n_rows, self.scaling, self.seed = survey.n_rows, scaling, seed
-        self.n_inputs = len(scaling.shift)
-        limit = (MOST_ROWS_ALONE if self.n_inputs == 1 else MOST_ROWS) if search_rows is None else search_rows
-        self.gathered = survey.n_rows > limit and self.n_inputs == 1 and search_rows is None
+        self.survey, self.n_rows, self.scaling, self.seed = survey, survey.n_rows, scaling, seed
+        self.n_inputs = m = len(scaling.shift)
+        limit = (MOST_ROWS_ALONE if m == 1 else MOST_ROWS) if search_rows is None else search_rows
+        self.gathered = survey.n_rows > limit and m in SIDE and search_rows is None
         self.drawn = survey.n_rows > limit and not self.gathered
-        self.split = Split(seed, survey.n_rows, min(limit, survey.n_rows), 1)
+        n_drawn = min(SAMPLED if self.gathered else limit, survey.n_rows)
+        self.split = Split(seed, survey.n_rows, n_drawn, 1)
         self.fold_of_group = None if survey.groups is None else _balanced_folds(survey.groups, seed)
+        self.fold_of_cell: Int | None = None
+        self.side = SIDE.get(m, 0)
+        if self.gathered and self.fold_of_group is None and m in SIDE_OF_ALL:
+            self.side = SIDE_OF_ALL[m]
+            self.fold_of_cell = np.random.default_rng([seed, 3]).permutation(self.side**m) % FOLDS
+
+    @property
+    def most_rows(self) -> int:
+        """Of a subset, at most."""
+        return min(MOST_ROWS_DRAWN, self.n_rows)
+
+    def with_rows(self, n: int) -> Plan:
+        """The same for a subset of n transitions."""
+        return Plan(self.survey, self.scaling, self.seed, n)
 
     @property
     def how(self) -> str:
         """What becomes of the transitions, in words."""
         if self.gathered:
-            return f"a grid of {SIDE} cells"
+            return f"a grid of {' × '.join([str(self.side)] * self.n_inputs)} cells"
         return f"{self.split.n_searched} of them, drawn at random" if self.drawn else "all of them"
 
     def folds(self, block: Transitions, index: int) -> Int:
@@ -93,29 +125,34 @@ class Plan:
 
     def gather(self, data: Data, values: Values, progress: Progress, label: str) -> Cells:
         """Sum values over the cells, in one pass."""
-        n_bins, m = SIDE * FOLDS if self.gathered else 0, self.n_inputs
+        m = self.n_inputs
 
-        def of_block(block: Transitions, number: int) -> tuple[Float | list[Float], Float | float]:
-            fold = self.folds(block, number)
+        def of_block(block: Transitions, number: int) -> tuple[Float | list[Float], Float | float, list[Float]]:
+            u, sample = self.scaling.points(block.inputs), []
+            if self.gathered:
+                place, fold = self._places(block, u, number)
+                sample = [self._sampled(block, u, fold, number)]
+            else:
+                fold = self.folds(block, number)
             if self.drawn:
                 rows = np.flatnonzero(self.split.parts(number) != LEFT_OUT)
                 if not len(rows):
-                    return [], 0.0
-                block, fold = block[rows], fold[rows]
+                    return [], 0.0, []
+                block, u, fold = block[rows], u[rows], fold[rows]
             own = values(block, fold)
             squares = np.einsum("nc,nc->c", own, own)
-            u, h = self.scaling.points(block.inputs), block.h
-            table = np.concatenate([np.ones((1, len(h))), h[None], u.T * h, own.T])
-            if n_bins:
-                return _binned(self._bins(u, fold), table, n_bins), squares
-            return [np.concatenate([table, fold[None]])], squares
+            table = [np.ones(len(u)), block.h, *(u.T * block.h), *own.T]
+            if self.gathered:
+                return np.stack([np.bincount(place, row, self.n_cells) for row in table]), squares, sample
+            return [np.stack([*table, fold.astype(float)])], squares, []
 
         def shown(n_done: int) -> None:
             progress.show(label, f"{n_done:,} of {self.n_rows:,} transitions", n_done / self.n_rows)
 
-        sums, squares = add_up(data, of_block, shown=shown)
-        if n_bins:
-            total = np.concatenate([sums, (np.arange(n_bins) % FOLDS)[None]])[:, sums[0] > 0]
+        sums, squares, sample = add_up(data, of_block, shown=shown)
+        if self.gathered:
+            folds = np.arange(self.n_cells) % FOLDS if self.fold_of_cell is None else self.fold_of_cell
+            total = np.concatenate([sums, folds[None]])[:, sums[0] > 0]
         else:
             total = np.concatenate(sums, axis=1)
         return Cells(
@@ -125,10 +162,33 @@ class Plan:
             fold=total[-1].astype(int),
             sums=np.ascontiguousarray(total[2 + m : -1].T),
             squares=np.asarray(squares),
+            sample=_sample_of(np.concatenate(sample), m) if self.gathered else None,
         )
 
-    def _bins(self, u: Float, fold: Int) -> Int:
-        return np.clip(((u[:, 0] + 0.5) * SIDE).astype(np.int64), 0, SIDE - 1) * FOLDS + fold
+    @property
+    def n_cells(self) -> int:
+        """The number of all cells, whether there are transitions in them or not."""
+        return self.side**self.n_inputs * (FOLDS if self.fold_of_cell is None else 1)
+
+    def _places(self, block: Transitions, u: Float, index: int) -> tuple[Int, Int]:
+        """The cell of each row of a block with scaled inputs u (n, m), and its fold: both of shape (n,)."""
+        place = np.zeros(len(u), dtype=np.int64)
+        for column in u.T:
+            place = place * self.side + np.clip(((column + 0.5) * self.side).astype(np.int64), 0, self.side - 1)
+        if self.fold_of_cell is not None:
+            return place, self.fold_of_cell[place]
+        fold = self.folds(block, index)
+        return place * FOLDS + fold, fold
+
+    def _sampled(self, block: Transitions, u: Float, fold: Int, number: int) -> Float:
+        """Those of a block's rows that are kept as they are: columns of u, h, increments and fold."""
+        rows = np.flatnonzero(self.split.parts(number) != LEFT_OUT)
+        return np.column_stack([u[rows], block.h[rows], block.increments[rows], fold[rows]])
+
+
+def _sample_of(columns: Float, m: int) -> Sample:
+    """A sample from columns of u (m of them), h, increments and fold."""
+    return Sample(columns[:, :m], columns[:, m], columns[:, m + 1 : -1], columns[:, -1].astype(int))
 
 
 def _balanced_folds(groups: dict[object, int], seed: int) -> dict[object, int] | None:
@@ -140,8 +200,3 @@ def _balanced_folds(groups: dict[object, int], seed: int) -> dict[object, int] |
         fold_of[label] = load.index(min(load))
         load[fold_of[label]] += groups[label]
     return fold_of if min(load) * FOLDS > LEAST_FOLD * sum(load) else None
-
-
-def _binned(place: Int, table: Float, n_bins: int) -> Float:
-    """The sum of each row of a table over the columns of each place."""
-    return np.stack([np.bincount(place, row, n_bins) for row in table])

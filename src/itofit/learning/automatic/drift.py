@@ -31,9 +31,10 @@ from itofit.learning.automatic.evidence import (
     given_ridges,
     ridge_groups,
     solve_penalised,
+    staying_groups,
     with_intercept,
 )
-from itofit.learning.automatic.search import FittedWaves
+from itofit.learning.automatic.fitted_waves import FittedWaves
 from itofit.learning.spread import Posterior, mean_squares
 from itofit.matrices.symmetric import reference_factor, to_matrices
 
@@ -73,6 +74,27 @@ class DriftCells(NamedTuple):
     moves: Float  # (n, d): M
     fold: Int  # (n,)
 
+    def sums(self) -> FoldSums:
+        """What a fit with one covariance for all places needs, fold by fold."""
+        ones = with_intercept(self.X)
+        G, b = [], []
+        for rows in (np.flatnonzero(self.fold == k) for k in range(FOLDS)):
+            x = ones[rows].T * np.sqrt(self.duration[rows])
+            G.append(x @ x.T)
+            b.append(self.moves[rows].T @ ones[rows])
+        return FoldSums(np.array(G), np.array(b))
+
+
+class FoldSums(NamedTuple):
+    """Sums over the cells of each fold, with the features (1, X)."""
+
+    G: Float  # (FOLDS, R + 1, R + 1): Σ τ (1, X)(1, X)ᵀ
+    b: Float  # (FOLDS, d, R + 1): Σ M (1, X)ᵀ
+
+    def of_output(self, j: int) -> FoldSums:
+        """Those of one output."""
+        return FoldSums(self.G, self.b[:, [j]])
+
 
 def normal_matrix(X: Float, weight: Float) -> Float:
     """Σ_n W_n ⊗ x_n x_nᵀ for features X (n, R) and weights (n, d, d): shape (dR, dR)."""
@@ -101,15 +123,34 @@ def weighted_drift(cells: DriftCells, basis: Basis, precision: Float, ridge: flo
     ridge : float, optional
         Algorithm 1's λ, instead of ridges of largest evidence.
     """
-    d = cells.moves.shape[1]
+    if len(precision) == 1:
+        return _drift_of_one_precision(cells.sums(), len(cells.X), basis, precision[0], ridge)
+    d, ones = cells.moves.shape[1], with_intercept(cells.X)
+    folds = [np.flatnonzero(cells.fold == k) for k in range(FOLDS)]
+
+    def part(outputs: list[int]) -> Drift:
+        own = precision[:, outputs][:, :, outputs]
+        sides = [
+            normal_equations(ones[rows], cells.duration[rows], cells.moves[rows][:, outputs], own[rows])
+            for rows in folds
+        ]
+        H, g = (np.stack(side) for side in zip(*sides, strict=True))
+        return _solved_drift(H, g, len(ones), len(outputs), basis, ridge)
+
     if d > 1 and not precision[:, ~np.eye(d, dtype=bool)].any():
-        return _together(
-            [
-                _coupled_drift(cells._replace(moves=cells.moves[:, [j]]), basis, precision[:, [j]][:, :, [j]], ridge)
-                for j in range(d)
-            ]
-        )
-    return _coupled_drift(cells, basis, precision, ridge)
+        return _together([part([j]) for j in range(d)])
+    return part(list(range(d)))
+
+
+def _drift_of_one_precision(sums: FoldSums, n: int, basis: Basis, precision: Float, ridge: float | None) -> Drift:
+    """`weighted_drift` for one Σ⁻¹ (d, d) at all of n cells."""
+    d = len(precision)
+    if d > 1 and not precision[~np.eye(d, dtype=bool)].any():
+        own = (_drift_of_one_precision(sums.of_output(j), n, basis, precision[[j]][:, [j]], ridge) for j in range(d))
+        return _together(list(own))
+    H = np.stack([np.kron(precision, G) for G in sums.G])
+    g = np.stack([(precision @ b).ravel() for b in sums.b])
+    return _solved_drift(H, g, n, d, basis, ridge)
 
 
 def _together(drifts: list[Drift]) -> Drift:
@@ -128,15 +169,9 @@ def _together(drifts: list[Drift]) -> Drift:
     )
 
 
-def _coupled_drift(cells: DriftCells, basis: Basis, precision: Float, ridge: float | None) -> Drift:
-    """`weighted_drift` of outputs that the noise couples."""
-    d, (n, R) = cells.moves.shape[1], cells.X.shape
-    ones = with_intercept(cells.X)
-    H, g = np.zeros((FOLDS, d * (R + 1), d * (R + 1))), np.zeros((FOLDS, d * (R + 1)))
-    for k in range(FOLDS):
-        rows = cells.fold == k
-        own = precision if len(precision) == 1 else precision[rows]
-        H[k], g[k] = normal_equations(ones[rows], cells.duration[rows], cells.moves[rows], own)
+def _solved_drift(H: Float, g: Float, n: int, d: int, basis: Basis, ridge: float | None) -> Drift:
+    """The drift of d outputs that the noise couples, from the sides of `normal_equations` of each fold of n cells."""
+    R = H.shape[1] // d - 1
     unit = np.sqrt(n / np.diagonal(H.sum(axis=0))[:: R + 1])  # of each output, so that ridges have none
     scale = np.repeat(unit, R + 1)
     H, g = H * np.outer(scale, scale), g * scale
@@ -151,7 +186,7 @@ def _coupled_drift(cells: DriftCells, basis: Basis, precision: Float, ridge: flo
         folds = [solve_penalised(total - H[k], right - g[k], P)[0] for k in range(FOLDS)]
     parts = [(scale * part).reshape(d, -1) for part in (solution, *folds)]
     split = [(part[:, 0], part[:, 1:].T) for part in parts]
-    solved = [Solved(total, right, P, solution, ridge_groups(basis, d))]
+    solved = [Solved(total, right, P, solution, ridge_groups(basis, d), stays=staying_groups(basis, d))]
     return Drift(*split[0], ridges, unit, float((1 - inverse_diagonal * P).sum()), split[1:], solved)
 
 
@@ -174,8 +209,9 @@ def drift_of_one_covariance(waves: FittedWaves, cells: Cells, rows: DriftCells, 
     back = np.linalg.inv(waves.V)
     noise = np.array([fit.variance for fit in waves.fits])
     precision = precision_of((back * noise) @ back.T * (cells.duration.sum() / N), N)
+    sums = rows.sums()
     for _ in range(ROUNDS_OF_WEIGHTS):
-        f = weighted_drift(rows, waves.basis, precision[None], ridge)
+        f = _drift_of_one_precision(sums, len(rows.X), waves.basis, precision, ridge)
         values = f.intercept + rows.X @ f.c
         cross = values.T @ rows.moves
         mean = (products - cross - cross.T + (values.T * cells.duration) @ values) / N
@@ -209,7 +245,7 @@ def resolved_drift(H: Float, g: Float, basis: Basis, drift: Drift) -> Drift:
     solution, inverse_diagonal, _ = solve_penalised(H, g, P)
     parts = (scale * solution).reshape(d, -1)
     determined = float((1 - inverse_diagonal * P).sum())
-    solved = [Solved(H, g, P, solution, ridge_groups(basis, d))]
+    solved = [Solved(H, g, P, solution, ridge_groups(basis, d), stays=staying_groups(basis, d))]
     return Drift(parts[:, 0], parts[:, 1:].T, drift.ridges, drift.unit, determined, [], solved)
 
 

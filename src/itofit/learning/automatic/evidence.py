@@ -5,6 +5,9 @@ carry everything: within each group of frequencies, the principal components of 
 is a share μ of the largest has the ridge λ_g / μ, which is what a ridge λ_g on all amplitudes of the group amounts to.
 One λ_g for each group lets the data switch groups off.
 
+Linear terms are groups as well, one for each input: sines so long that they are straight on the data, without cosines.
+For a drift they are never switched off, see `updated_ridges`.
+
 =======  ==========  ==========  ===============================================================
 symbol   name        shape       meaning
 =======  ==========  ==========  ===============================================================
@@ -32,6 +35,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 
 from itofit._blocks import one_blas_thread
@@ -39,6 +43,7 @@ from itofit._checks import Float, Int
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries, real_sum
+from itofit.waves.wave_groups import stood_out
 
 LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
@@ -46,8 +51,8 @@ LEAST_NOISE = 1e-10
 """Least variance of the noise, relative to that of the targets: what errors of A leave of a fit without noise."""
 JITTERS = (1e-12, 1e-9, 1e-6)
 """Added to the diagonal of normal equations, in units of itself: the first that makes them positive definite."""
-FIRST_RIDGE_OF_ALL = 100.0
-"""Ridge that waves in all directions start from, against 1 along the axes."""
+FIRST_RIDGE_OF_ALL, FIRST_RIDGE_OF_PAIRS = 100.0, 10.0
+"""Ridges that waves in all directions start from, and in the plane of two of more inputs, against 1 for others."""
 LEAST_RIDGE = 1e-10
 """Ridges below change nothing but rounding."""
 MOST_ROUNDS = 60
@@ -60,6 +65,8 @@ DOUBT = 1.0
 """Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off."""
 UNDETERMINED = 1e-3
 """A group of which the data determine less than this many amplitudes is switched off."""
+LEAST_USED = 0.1
+"""Square of an amplitude that stays on, in units of what noise makes of it: its ridge assumes so much at least."""
 
 
 class Basis(NamedTuple):
@@ -69,8 +76,25 @@ class Basis(NamedTuple):
     transform: Float  # (2K, R)
     mean: Float  # (R,)
     penalty: Float  # (R,)
-    group: Int  # (R,)
+    group: Int  # (R,): see `itofit.waves.wave_groups`
     largest: Float  # (G,): the largest variance of a principal component of each group
+    linear_doubt: float | None = None  # of linear terms that are never switched off; None: they are like other groups
+
+    @property
+    def n_waves(self) -> int:
+        """The number of frequencies, but for those of linear terms."""
+        linear = self.transform[:, self.group < 0].any(axis=1)
+        return len(self.omega) - int(linear.sum())
+
+    @property
+    def stays(self) -> npt.NDArray[np.bool_]:
+        """Which groups are never switched off, shape (G,)."""
+        return (np.unique(self.group) < 0) & (self.linear_doubt is not None)
+
+    @property
+    def doubt(self) -> Float:
+        """Of each group, shape (G,): see `updated_ridges`."""
+        return np.where(self.stays, self.linear_doubt or 0.0, DOUBT)
 
     def at(self, u: Float) -> Float:
         """The features X at scaled points u (n, m): shape (n, R)."""
@@ -102,6 +126,7 @@ class Basis(NamedTuple):
             penalty=self.penalty[kept],
             group=self.group[kept],
             largest=self.largest[np.isin(np.unique(self.group), groups)],
+            linear_doubt=self.linear_doubt,
         )
 
 
@@ -118,6 +143,7 @@ class Solved(NamedTuple):
     c: Float  # (q,)
     group: Int  # (q,): which amplitudes have a ridge in common; negative for those without one
     variance: float = 1.0  # σ²
+    stays: dict[int, float] = {}  # groups that are never switched off, and their doubt  # noqa: RUF012
 
 
 def with_intercept(X: Float) -> Float:
@@ -132,7 +158,7 @@ def principal_features(omega: Float, group: Int, gram: Float, right: Float) -> t
     ----------
     omega : array of shape (K, m)
     group : array of shape (K,)
-        The group of each frequency, ascending.
+        The group of each frequency, ascending; negative for linear terms.
     gram, right : arrays of shape (2K + 2, 2K + 2) and (2K + 2, p)
         `real_gram` at these frequencies and a last one of zero.
     """
@@ -147,6 +173,8 @@ def principal_features(omega: Float, group: Int, gram: Float, right: Float) -> t
     with one_blas_thread:
         for g in np.unique(group):
             places = np.flatnonzero(both == g)
+            if g < 0:
+                places = places[places >= K]  # the sine alone
             values, vectors = scipy.linalg.eigh(G[np.ix_(places, places)], check_finite=False)
             kept = values > LEAST_VARIANCE * max(values[-1], LEAST_VARIANCE)  # a group may be constant on the data
             part = np.zeros((2 * K, int(kept.sum())))
@@ -154,7 +182,7 @@ def principal_features(omega: Float, group: Int, gram: Float, right: Float) -> t
             parts.append(part)
             penalties.append(values[-1] / values[kept])
             groups.append(np.full(part.shape[1], g))
-            largest.append(values[-1])
+            largest.append(1.0 if g < 0 else values[-1])
         T = np.concatenate(parts, axis=1)
         A = total * (T.T @ G @ T)
         basis = Basis(omega, T, mean @ T, np.concatenate(penalties), np.concatenate(groups), np.array(largest))
@@ -196,7 +224,9 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
         used = np.bincount(place, basis.penalty * c**2).astype(float)
         penalised = rss + P @ c**2
         log_evidence = -0.5 * ((n - 1) * np.log(penalised / n) + log_det - np.log(np.maximum(P, 1e-300)).sum())
-        return Solution(ridges, c, determined, used, variance, float(log_evidence))
+        information = np.bincount(place, np.diagonal(A)).astype(float)
+        least = least_used(np.bincount(place), information, variance, basis.stays)
+        return Solution(ridges, c, determined, used, variance, float(log_evidence), least=least, doubt=basis.doubt)
 
     if ridge is not None:
         ridges = given_ridges(ridge, n, basis)
@@ -216,6 +246,8 @@ class Solution(NamedTuple):
     variance: float  # σ²
     log_evidence: float = 0.0
     root: Float | None = None  # W with WᵀW = (A + P)⁻¹, for who needs it
+    least: Float | float = 0.0  # (G,): see `updated_ridges`
+    doubt: Float | float = DOUBT  # (G,)
 
 
 class MostEvident(NamedTuple):
@@ -240,7 +272,9 @@ def maximise_evidence(solve: Callable[[Float], Solution], ridges: Float, rounds:
     """
     for _ in range(rounds):
         solution = solve(ridges)
-        ridges = updated_ridges(ridges, solution.determined, solution.variance, solution.used)
+        ridges = updated_ridges(
+            ridges, solution.determined, solution.variance, solution.used, solution.least, solution.doubt
+        )
         settled = bool(np.abs(np.log(ridges / solution.ridges)).max(initial=0.0) < SETTLED)
         if settled:
             break
@@ -254,16 +288,44 @@ def given_ridges(ridge: float, n: float, basis: Basis) -> Float:
 
 def first_ridges(basis: Basis) -> Float:
     """Ridges (G,) to start from: larger for waves in all directions, so that what one input explains is left to it."""
-    n_inputs = basis.omega.shape[1]
-    return np.where((np.unique(basis.group) == n_inputs) & (n_inputs > 1), FIRST_RIDGE_OF_ALL, 1.0)
+    m, groups = basis.omega.shape[1], np.unique(basis.group)
+    ridges = np.where((groups == m) & (m > 1), FIRST_RIDGE_OF_ALL, 1.0)
+    return np.where((groups > m) & ~stood_out(groups, m), FIRST_RIDGE_OF_PAIRS, ridges)
 
 
-def updated_ridges(ridges: Float, determined: Float, variance: float, used: Float) -> Float:
-    """One step of the ridges towards σ² (γ + DOUBT) / used, a longer one up; groups without effect go off."""
-    wanted = variance * (determined + DOUBT)
-    ratio = np.clip(wanted / np.maximum(used * ridges, 1e-6 * wanted), 1e-4, 1e3)
-    new = np.clip(ridges * np.where(ratio > 1, ratio**1.5, ratio), LEAST_RIDGE, SWITCHED_OFF)
-    return np.asarray(np.where((determined < UNDETERMINED) | (ridges >= SWITCHED_OFF), SWITCHED_OFF, new))
+def least_used(size: Int, information: Float, variance: float, stays: npt.NDArray[np.bool_]) -> Float:
+    """The least Σ c²/μ (G,) that the ridges of groups assume which are never switched off; zero for others.
+
+    Parameters
+    ----------
+    size, information : arrays of shape (G,)
+        Number of amplitudes of each group, and the sum of the diagonal of A over them.
+    variance : float
+        σ².
+    stays : array of bool, shape (G,)
+        Which groups are never switched off.
+    """
+    return np.asarray(np.where(stays, LEAST_USED * variance * size**2 / np.maximum(information, 1e-300), 0.0))
+
+
+def updated_ridges(
+    ridges: Float,
+    determined: Float,
+    variance: float,
+    used: Float,
+    least: Float | float = 0.0,
+    doubt: Float | float = DOUBT,
+) -> Float:
+    """One step of the ridges towards σ² (γ + doubt) / (used + least), a longer one up; groups without effect go off.
+
+    Groups of which `least` is positive are never switched off.
+    """
+    stays = np.broadcast_to(np.greater(least, 0), used.shape)
+    wanted = variance * (determined + doubt)
+    ratio = np.clip(wanted / np.maximum((used + least) * ridges, 1e-6 * wanted), 1e-4, 1e3)
+    new = np.clip(ridges * np.where((ratio > 1) & ~stays, ratio**1.5, ratio), LEAST_RIDGE, SWITCHED_OFF)
+    off = (determined < UNDETERMINED) | (ridges >= SWITCHED_OFF)
+    return np.asarray(np.where(off & ~stays, SWITCHED_OFF, new))
 
 
 def solve_penalised(A: Float, b: Float, P: Float) -> tuple[Float, Float, float]:
@@ -310,6 +372,11 @@ def ridge_groups(basis: Basis, d: int) -> Int:
     return np.asarray(np.concatenate([np.full((d, 1), -1), of_output], axis=1).ravel())
 
 
+def staying_groups(basis: Basis, d: int) -> dict[int, float]:
+    """Those of `ridge_groups` that are never switched off, and their doubt."""
+    return {int(g): basis.linear_doubt or 0.0 for g in np.flatnonzero(np.tile(basis.stays, d))}
+
+
 def best_ridges(
     H: Float, g: Float, basis: Basis, ridges: Float, rounds: int = ROUNDS_OF_KNOWN_NOISE, variance: float = 1.0
 ) -> Float:
@@ -322,6 +389,9 @@ def best_ridges(
     penalised = groups >= 0
     everywhere = groups[penalised]  # output and group of each amplitude with a ridge
     penalty = np.tile(basis.penalty, d)
+    size = np.bincount(everywhere, minlength=d * G)
+    information = np.bincount(everywhere, np.diagonal(H)[penalised], d * G).astype(float)
+    least, doubt = least_used(size, information, variance, np.tile(basis.stays, d)), np.tile(basis.doubt, d)
 
     def solve(flat: Float) -> Solution:
         P = amplitude_ridges(flat.reshape(d, G), basis)
@@ -331,6 +401,6 @@ def best_ridges(
         shares = np.where(active, 1 - inverse_diagonal * P, 0.0)[penalised]
         determined = np.bincount(everywhere, np.clip(shares, 0.0, 1.0), d * G).astype(float)
         used = np.bincount(everywhere, penalty * c[penalised] ** 2, d * G).astype(float)
-        return Solution(flat, c, determined, used, variance)
+        return Solution(flat, c, determined, used, variance, least=least, doubt=doubt)
 
     return maximise_evidence(solve, ridges.ravel(), rounds).ridges.reshape(d, G)

@@ -21,6 +21,7 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit._progress import Progress
+from itofit.data.passes import add_up
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.all_rows import AllRows
 from itofit.learning.automatic.candidates import Comparison, ResidualProducts
@@ -28,17 +29,25 @@ from itofit.learning.automatic.cells import Cells, Plan
 from itofit.learning.automatic.covariance import fit_covariance
 from itofit.learning.automatic.drift import Drift, DriftCells, drift_of_one_covariance, weighted_drift
 from itofit.learning.automatic.evidence import Basis
+from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
+from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_on_grid
+from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
 from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.search import Searched, search
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.learning.automatic.targets import covariance_targets, drift_targets
+from itofit.learning.automatic.walk import FALSE_ALARM, MOST_PEAKS, reach_of
 from itofit.learning.pipeline import Correction, Learned, Task
 from itofit.learning.spread import Posterior, spread_series
 from itofit.learning.steps import followed_transitions, undo_step
 from itofit.learning.verdicts import check_noise
 from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
-from itofit.model.training import Candidate, LearnedFunction
+from itofit.model.sde import BATCH_ROWS
+from itofit.model.training import SWITCHED_OFF, Candidate, LearnedFunction
 from itofit.waves.scaling import Scaling
+
+POWER_NEEDED = 40.0
+"""Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
 
 
 class LearnedDrift(NamedTuple):
@@ -81,19 +90,51 @@ class Automatic:
         return before._replace(drift=weighted_drift(before.rows, before.basis, precision, self.arff.ridge))
 
     def _first_drift(self) -> LearnedDrift:
-        """Cells of the data, frequencies for their mean rates, and amplitudes."""
-        cells = self.plan.gather(self.data, _moves_and_products, self.bar, "reading")
-        targets, shown = drift_targets(cells, self.d, self.arff), _shown(self.bar, "drift")
-        searched = search(self.task.rng, targets, self.arff, mixed=self.d > 1, on_iteration=shown)
+        """Cells of the data, frequencies for their mean rates, and amplitudes; on a larger subset if that is needed."""
+        found = np.empty((0, self.data.n_inputs))
+        while True:
+            cells = self.plan.gather(self.data, _moves_and_products, self.bar, "reading")
+            targets, shown = drift_targets(cells, self.d, self.arff), _shown(self.bar, "drift")
+            searched = search(self.task.rng, targets, self.arff, mixed=self.d > 1, found=found, on_iteration=shown)
+            n = self.plan.split.n_searched
+            if not self.plan.drawn or self.arff.search_rows is not None or n == self.plan.most_rows:
+                break
+            left = self._left_over(searched.best, targets)
+            if not len(left.omega):
+                break
+            needed = POWER_NEEDED / left.power.min() * self.task.survey.n_rows
+            self.plan = self.plan.with_rows(int(np.clip(needed, 2 * n, self.plan.most_rows)))
+            found = np.concatenate([searched.best.found, left.omega])
         X = searched.best.basis.at(cells.u)
         rows = DriftCells(X, cells.duration, cells.sums[:, : self.d], cells.fold)
         return LearnedDrift(drift_of_one_covariance(searched.best, cells, rows, self.arff.ridge), searched, cells, rows)
+
+    def _left_over(self, waves: FittedWaves, targets: Targets) -> Waves:
+        """Peaks that stand out of what waves leave over of all transitions."""
+        lattice = Lattice(self.task.rng, self.data.n_inputs, reach_of(self.data.n_inputs))
+        mean, n_rows = targets.mean, self.task.survey.n_rows
+
+        def sums(block: Transitions, number: int) -> Sums:
+            u = self.scaling.points(block.inputs)
+            rates = mean + waves.basis.at(u) @ waves.amplitudes
+            return lattice.sums(u, (block.increments - block.h[:, None] * rates) @ waves.V.T)
+
+        def shown(n_done: int) -> None:
+            self.bar.show("drift", f"what is left over, {n_done:,} of {n_rows:,} transitions", n_done / n_rows)
+
+        left = lattice.power(add_up(self.data, sums, most_rows=BATCH_ROWS, shown=shown)).standing_out(FALSE_ALARM)
+        return separate_peaks(left, MOST_PEAKS)
 
     def residual_products(self, drift: LearnedDrift) -> ResidualProducts:
         """Of each transition, under the drift that has not seen its fold if drifts are cross-fitted."""
         f, cross_fit = drift.drift, self.task.options.cross_fit is not False
         folds = f.folds if cross_fit else [(f.intercept, f.c)] * len(f.folds)
-        series = [drift.basis.series(*fold, self.scaling) for fold in folds]
+        on_grid = products_on_grid(drift.cells, drift.basis, folds, self.plan.side)
+        return self._mean_of(on_grid or self._products_of_rows(drift.basis, folds))
+
+    def _products_of_rows(self, basis: Basis, folds: list[tuple[Float, Float]]) -> Cells:
+        """Cells of the entries of rrᵀ/h, in a pass over the transitions."""
+        series = [basis.series(*fold, self.scaling) for fold in folds]
 
         def values(block: Transitions, fold: Int) -> Float:
             residual = block.increments.copy()
@@ -103,7 +144,10 @@ class Automatic:
                     residual[mine] -= block.h[mine, None] * own(block.inputs[mine])
             return outer_entries(residual / np.sqrt(block.h)[:, None], "full")
 
-        cells = self.plan.gather(self.data, values, self.bar, "residuals")
+        return self.plan.gather(self.data, values, self.bar, "residuals")
+
+    def _mean_of(self, cells: Cells) -> ResidualProducts:
+        """Residual products with their mean; an error if an output has no noise."""
         mean = to_matrices(cells.sums.sum(axis=0)[None] / cells.count.sum(), "full", self.d)[0]
         check_noise(mean, self.data)
         return ResidualProducts(cells, mean)
@@ -117,7 +161,7 @@ class Automatic:
         targets = covariance_targets(products, structure or "full", self.covariance_arff)
         searched = search(self.task.rng, targets, self.covariance_arff, on_iteration=_shown(self.bar, "covariance"))
         bases = {"start": searched.start.basis_in_use}
-        if searched.best_iteration > 0:
+        if searched.improved:
             bases["search"] = searched.best.basis_in_use
         comparison = Comparison(products, bases, self.task.options.links, self.covariance_arff.ridge, self.bar)
         sigma = comparison.choose(structure)
@@ -131,10 +175,10 @@ class Automatic:
         return self._weighted and (not sigma.constant or sigma.fit.shape.structure == "diagonal")
 
     def on_all_rows(self, drift: LearnedDrift, covariance: LearnedSigma) -> tuple[LearnedDrift, LearnedSigma]:
-        """With amplitudes from all transitions, where frequencies were searched on a subset."""
-        if not self.plan.drawn:
-            return drift, covariance
+        """With amplitudes from all transitions, where they came from a subset, or from cells that are too coarse."""
         n_rows, sigma = self.task.survey.n_rows, covariance.sigma
+        if not self.plan.drawn and not noise_changes_within_cells(drift.cells, sigma, self.plan.side):
+            return drift, covariance
         with one_blas_thread:
             improved = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar).improved(drift.drift)
         return drift._replace(drift=improved.drift), covariance._replace(sigma=improved.sigma)
@@ -194,9 +238,11 @@ class Automatic:
     def _drift_function(self, learned: LearnedDrift, posterior: Posterior) -> LearnedFunction:
         """A drift with the amplitudes of a posterior."""
         drift, basis, amplitudes = learned.drift, learned.basis, posterior.amplitudes
+        halved = basis.stays & (drift.ridges > len(learned.cells.u))  # linear terms of which less than half is left
+        ridges = np.where(halved, SWITCHED_OFF, drift.ridges)
         return LearnedFunction(
             series=basis.series(amplitudes[:, 0], amplitudes[:, 1:].T, self.scaling),
-            training=learned.searched.training(self.arff, basis, drift.ridges, drift.determined),
+            training=learned.searched.training(self.arff, basis, ridges, drift.determined),
             spread=spread_series(basis, posterior.squares, self.scaling),
         )
 

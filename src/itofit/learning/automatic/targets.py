@@ -7,7 +7,8 @@ import numpy as np
 from itofit._checks import Float
 from itofit.learning.automatic.candidates import ResidualProducts
 from itofit.learning.automatic.cells import Cells
-from itofit.learning.automatic.search import RIDGE, Targets, groups_for
+from itofit.learning.automatic.fitted_waves import Targets
+from itofit.learning.automatic.walk import RIDGE, groups_for
 from itofit.matrices.links import Shape
 from itofit.matrices.symmetric import Structure, entries, to_matrices
 from itofit.waves.normal_equations import (
@@ -38,7 +39,8 @@ def drift_targets(cells: Cells, d: int, arff: ARFF) -> Targets:
     products = to_matrices(cells.sums[:, d:].sum(axis=0)[None], "full", d)[0]
     squares = (products / total - np.outer(mean, mean)) * N
     y = moves / cells.duration[:, None] - mean
-    return Targets(cells.u, y, weight, squares, N, _equations(cells.u, y, weight, arff), _spread(cells.u, cells.count))
+    equations, spread = _equations(cells.u, y, weight, arff), _spread(cells.u, cells.count)
+    return Targets(cells.u, y, weight, squares, N, equations, spread, mean, linear_stays=True)
 
 
 def covariance_targets(products: ResidualProducts, structure: Structure, arff: ARFF) -> Targets:
@@ -59,7 +61,7 @@ def covariance_targets(products: ResidualProducts, structure: Structure, arff: A
     y = y - mean
     squares = np.diag(between + within)
     equations = _equations(cells.u, y, cells.count, arff)
-    return Targets(cells.u, y, cells.count, squares, N, equations, _spread(cells.u, cells.count))
+    return Targets(cells.u, y, cells.count, squares, N, equations, _spread(cells.u, cells.count), mean)
 
 
 def _equations(u: Float, y: Float, weight: Float, arff: ARFF) -> NormalEquations:

@@ -1,0 +1,131 @@
+"""Waves fitted to targets: the regression on which a search for frequencies is judged."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from itofit._blocks import one_blas_thread
+from itofit._checks import Float, Int
+from itofit.learning.automatic.evidence import Basis, Regression, principal_features, regress
+from itofit.model.training import SWITCHED_OFF
+from itofit.waves.normal_equations import NormalEquations
+from itofit.waves.wave_groups import group_of_wave, stood_out
+
+LEAST_EIGENVALUE = 1e-14
+"""Of the residuals' covariance, relative to that of the targets: less is rounding."""
+ROWS_OF_DOUBT = 10.0
+"""For each input, below which its linear term is doubted as other groups are."""
+LINEAR_FREQUENCY = 0.05
+"""Of the sines that are linear terms: a hundred times as long as the data."""
+
+
+class Targets(NamedTuple):
+    """What a search learns: values y at points u, of weighted mean zero."""
+
+    u: Float  # (n, m)
+    y: Float  # (n, p)
+    weight: Float  # (n,)
+    squares: Float  # (p, p): Σ w y yᵀ over what stands behind the points, of which there may be several for each
+    n: float  # number of observations
+    equations: NormalEquations  # of u, y and weight
+    spread: Float  # (m,): by how much the range of the points exceeds that of most of them
+    mean: Float  # (p,): what was taken off the targets
+    linear_stays: bool = False  # whether linear terms are never switched off
+
+    @property
+    def n_inputs(self) -> int:
+        """The number m of inputs."""
+        return self.u.shape[1]
+
+    @property
+    def linear_doubt(self) -> float | None:
+        """Of linear terms that are never switched off: all of it where data are so few that each term costs."""
+        return min(1.0, ROWS_OF_DOUBT * self.n_inputs / self.n) if self.linear_stays else None
+
+
+class FittedWaves(NamedTuple):
+    """Frequencies, and the regression on them of the outputs V y."""
+
+    basis: Basis
+    kind: Int  # (K,): the group of each frequency
+    A: Float  # (R, R): XᵀWX
+    b: Float  # (R, p): XᵀWy
+    V: Float  # (p, p)
+    fits: list[Regression]
+
+    @property
+    def log_evidence(self) -> float:
+        """Of all outputs."""
+        return sum(fit.log_evidence for fit in self.fits)
+
+    @property
+    def amplitudes(self) -> Float:
+        """Of y, shape (R, p)."""
+        return np.column_stack([fit.c for fit in self.fits]) @ np.linalg.inv(self.V).T
+
+    @property
+    def basis_in_use(self) -> Basis | None:
+        """The features of the groups of which the data determine something for an output; None if there are none."""
+        ridges = np.min([fit.ridges for fit in self.fits], axis=0)
+        groups = np.unique(self.basis.group)[ridges < SWITCHED_OFF]
+        return self.basis.of_groups(groups) if len(groups) else None
+
+    @property
+    def walking(self) -> tuple[Float, Int]:
+        """The frequencies that did not stand out, but for linear terms, and their groups."""
+        chosen = (self.kind >= 0) & ~stood_out(self.kind, self.basis.omega.shape[1])
+        return self.basis.omega[chosen], self.kind[chosen]
+
+    @property
+    def found(self) -> Float:
+        """The frequencies that stood out."""
+        return self.basis.omega[stood_out(self.kind, self.basis.omega.shape[1])]
+
+
+def fitted_waves(
+    omega: Float, group: Int, found: Float, targets: Targets, V: Float, ridge: float | None
+) -> FittedWaves:
+    """The regression of V y on linear terms and on the principal features of some frequencies.
+
+    Parameters
+    ----------
+    omega, group : arrays of shape (K, m) and (K,)
+        Frequencies and their groups.
+    found : array of shape (F, m)
+        Frequencies that stood out.
+    targets : Targets
+    V : array of shape (p, p)
+    ridge : float or None
+        Algorithm 1's λ, instead of ridges of largest evidence.
+    """
+    m = targets.n_inputs
+    waves = np.concatenate([LINEAR_FREQUENCY * np.eye(m), omega, found])
+    kind = np.concatenate([np.arange(-m, 0), group, np.array([group_of_wave(wave) for wave in found], dtype=int)])
+    order = np.argsort(kind, kind="stable")
+    waves, kind = waves[order], kind[order]
+    gram, right = targets.equations.real_gram(np.concatenate([waves, np.zeros((1, m))]))
+    basis, A, b = principal_features(waves, kind, gram, right)
+    basis = basis._replace(linear_doubt=targets.linear_doubt)
+    return regressed(basis, kind, A, b, targets, V, ridge)
+
+
+def regressed(
+    basis: Basis, kind: Int, A: Float, b: Float, targets: Targets, V: Float, ridge: float | None
+) -> FittedWaves:
+    """The regression of V y, for A and b = Xᵀ W y."""
+    squares, right = np.einsum("ij,jk,ik->i", V, targets.squares, V), b @ V.T
+    with one_blas_thread:
+        fits = [regress(A, right[:, j], float(squares[j]), targets.n, basis, ridge) for j in range(len(V))]
+    return FittedWaves(basis, kind, A, b, V, fits)
+
+
+def noise_units(waves: FittedWaves, targets: Targets) -> Float:
+    """V such that the residuals of V y are uncorrelated and of unit variance."""
+    c = waves.amplitudes
+    mixed = targets.squares - waves.b.T @ c - c.T @ waves.b + c.T @ waves.A @ c
+    scale = 1 / np.sqrt(np.diagonal(targets.squares))
+    values, vectors = np.linalg.eigh(mixed * np.outer(scale, scale))
+    values = np.maximum(values, LEAST_EIGENVALUE) * (1 / targets.n)
+    return np.asarray((vectors / np.sqrt(values)).T * scale)

@@ -1,0 +1,95 @@
+"""Residual products of transitions on a grid, from the sums over its cells.
+
+In a cell with the duration τ, the moves M = Σ Δx and the products Π = Σ Δx Δxᵀ / h, a drift f that hardly changes
+within it leaves over
+
+    Σ rrᵀ / h = Π − f Mᵀ − M fᵀ + τ f fᵀ,        r = Δx − h f,
+
+so that no further pass over the transitions is needed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from itofit._checks import Float, Int
+from itofit.learning.automatic.cells import Cells, Sample
+from itofit.learning.automatic.evidence import Basis
+from itofit.learning.automatic.sigma import Sigma
+from itofit.matrices.symmetric import entries, outer_entries
+
+MOST_WITHIN, WITHIN_QUANTILE = 0.75, 0.95
+"""Of what a drift adds to squares by changing within a cell, relative to the squares of residuals: its quantile.
+
+Squares of normal numbers are small once in a while, so that this is about 250 times the ratio of their means where that
+is the same everywhere; and it sees a twentieth of the data where the noise is weak.
+"""
+
+LARGE_CHANGE, MOST_CHANGED = 0.3, 0.005
+"""Of the logarithm of a variance within a cell, and the share of the data for which it may be more."""
+
+Amplitudes = tuple[Float, Float]
+"""Intercept (d,) and c (R, d) of a drift."""
+
+
+def products_on_grid(cells: Cells, basis: Basis, folds: list[Amplitudes], side: int) -> Cells | None:
+    """Cells of the entries of rrᵀ/h under the drift of each fold; None if drifts change too much within a cell.
+
+    Parameters
+    ----------
+    cells : Cells
+        Of the moves and of the entries of Δx Δxᵀ / h, on a grid.
+    basis : Basis
+        Of the drifts.
+    folds : list
+        A drift for the cells of each fold.
+    side : int
+        Cells along each input.
+    """
+    sample = cells.sample
+    if sample is None:
+        return None
+    f = _drifts(basis, folds, sample.u, sample.fold)
+    residual = (sample.increments - sample.h[:, None] * f) / np.sqrt(sample.h)[:, None]
+    if _changes_within_cells(sample, basis, folds, residual, side):
+        return None
+    d = residual.shape[1]
+    rows, cols = entries("full", d)
+    f, moves = _drifts(basis, folds, cells.u, cells.fold), cells.sums[:, :d]
+    cross = f[:, rows] * moves[:, cols] + moves[:, rows] * f[:, cols]
+    sums = cells.sums[:, d:] - cross + cells.duration[:, None] * f[:, rows] * f[:, cols]
+    squares = (outer_entries(residual, "full") ** 2).mean(axis=0) * cells.count.sum()
+    return cells._replace(sums=sums, squares=squares)
+
+
+def _drifts(basis: Basis, folds: list[Amplitudes], u: Float, fold: Int) -> Float:
+    """The drift of its fold at each of some scaled points: shape (n, d)."""
+    X, values = basis.at(u), np.zeros((len(u), len(folds[0][0])))
+    for k, (intercept, c) in enumerate(folds):
+        mine = fold == k
+        values[mine] = intercept + X[mine] @ c
+    return values
+
+
+def _changes_within_cells(sample: Sample, basis: Basis, folds: list[Amplitudes], residual: Float, side: int) -> bool:
+    """Whether two places of one cell have drifts whose difference is seen in the residuals."""
+    there = _elsewhere_in_cells(sample, side)
+    difference = _drifts(basis, folds, there, sample.fold) - _drifts(basis, folds, sample.u, sample.fold)
+    ratio = sample.h[:, None] * difference**2 / np.maximum(residual**2, 1e-300)
+    return bool((np.quantile(ratio, WITHIN_QUANTILE, axis=0) > MOST_WITHIN).any())
+
+
+def noise_changes_within_cells(cells: Cells, sigma: Sigma, side: int) -> bool:
+    """Whether variances change so much within cells that their sums do not tell enough: where noise vanishes, say."""
+    sample = cells.sample
+    if sample is None or sigma.constant:
+        return False
+    here, there = (np.diagonal(sigma.at(u), axis1=1, axis2=2) for u in (sample.u, _elsewhere_in_cells(sample, side)))
+    far = np.abs(np.log(here / there)).max(axis=1) > LARGE_CHANGE
+    return bool(far.mean() > MOST_CHANGED)
+
+
+def _elsewhere_in_cells(sample: Sample, side: int) -> Float:
+    """Another place in the cell of each row, or in the next one: shape (s, m)."""
+    elsewhere = sample.u + np.random.default_rng(0).uniform(-0.5 / side, 0.5 / side, sample.u.shape)
+    return np.clip(elsewhere, -0.5, 0.5)

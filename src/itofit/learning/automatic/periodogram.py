@@ -1,0 +1,176 @@
+"""The periodogram of what a fit leaves over, at every frequency of a lattice.
+
+For residuals s at scaled points u, noise alone makes
+
+    |Σ s exp(iω·u)|² / Σ s²
+
+an exponential number of mean one at each frequency, so that the largest of M of them exceeds log(M / α) with the
+probability α at most. The lattice has all half waves across the data, π k with integers k, up to the reach of the
+search. One transform gives all of it, for up to three inputs together. With more inputs the lattice is that of each
+pair of them; besides, there are frequencies in random directions.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+import finufft
+import numpy as np
+
+from itofit._blocks import map_chunks
+from itofit._checks import Complex, Float, Int
+from itofit.waves.series import feature_blocks
+
+MOST_TOGETHER = 3
+"""Inputs whose lattice is taken as a whole."""
+ACCURACY = 1e-6
+"""Of the transforms, relative to the largest sums."""
+RANDOM = 512
+"""Frequencies in random directions, with more inputs than that."""
+LEAST_RANDOM = 4.0
+"""The shortest of them; longer waves belong to the start."""
+LEAST_OF_PEAKS = 0.1
+"""Power relative to the largest for which peaks are taken at the same time: smaller ones may be its foothills."""
+WIDTH = 2 * np.pi
+"""Of a peak, to each side."""
+STEPS_TO_THE_TOP, NEIGHBOURS = (np.pi / 6, np.pi / 30), 3
+"""Steps in which the neighbourhood of a frequency is looked at, and their number to each side."""
+
+
+class Waves(NamedTuple):
+    """Frequencies, and how much of the residuals each of them explains."""
+
+    omega: Float  # (M, m)
+    power: Float  # (M,): of which noise has the mean one; the largest of all outputs
+    n_outputs: int
+
+    def standing_out(self, false_alarm: float) -> Waves:
+        """Those whose power noise alone would reach with a small probability, at any frequency and output."""
+        chosen = self.power > np.log(len(self.power) * self.n_outputs / false_alarm)
+        return self.at(np.flatnonzero(chosen))
+
+    def at(self, places: Int) -> Waves:
+        """Some of them."""
+        return Waves(self.omega[places], self.power[places], self.n_outputs)
+
+
+class Lattice:
+    """The frequencies that residuals are compared with.
+
+    Parameters
+    ----------
+    rng : Generator
+        For frequencies in random directions.
+    m : int
+        Number of inputs.
+    reach : float
+        Largest component of a frequency.
+    """
+
+    def __init__(self, rng: np.random.Generator, m: int, reach: float) -> None:
+        self.n = int(reach / np.pi)
+        together = m <= MOST_TOGETHER
+        self.planes = [tuple(range(m))] if together else list(combinations(range(m), 2))
+        self.elsewhere = np.empty((0, m)) if together else _random_directions(rng, m, reach)
+        omega = np.concatenate([*(self._half_waves(inputs, m) for inputs in self.planes), self.elsewhere])
+        self.omega, self.first = np.unique(
+            omega, axis=0, return_index=True
+        )  # pairs have waves along an input in common
+
+    def _half_waves(self, inputs: tuple[int, ...], m: int) -> Float:
+        """All frequencies of some inputs, each but once: of ω and −ω one is left out, and zero."""
+        axis = np.arange(-self.n, self.n + 1)
+        points = np.stack(np.meshgrid(*[axis] * len(inputs), indexing="ij"), axis=-1).reshape(-1, len(inputs))
+        omega = np.zeros((len(points), m))
+        omega[:, list(inputs)] = np.pi * points
+        return omega[len(omega) // 2 + 1 :]
+
+    def sums(self, u: Float, strengths: Float) -> Sums:
+        """Of residuals at scaled points u (n, m), times their weights: strengths (n, p)."""
+        parts = []
+        for inputs in self.planes:
+            points = [np.pi * np.ascontiguousarray(u[:, i]) for i in inputs]
+            sums = _transform(points, strengths.T, (2 * self.n + 1,) * len(inputs)).reshape(strengths.shape[1], -1)
+            parts.append(sums[:, sums.shape[1] // 2 + 1 :].T)
+        if len(self.elsewhere):
+            parts.append(_direct(self.elsewhere, u, strengths))
+        return Sums(np.concatenate(parts)[self.first], (strengths**2).sum(axis=0))
+
+    def power(self, sums: Sums) -> Waves:
+        """The periodogram."""
+        power = np.abs(sums.waves) ** 2 / np.maximum(sums.squares, 1e-300)
+        return Waves(self.omega, power.max(axis=1), len(sums.squares))
+
+
+class Sums(NamedTuple):
+    """What a periodogram needs of residuals, for sums over parts of them."""
+
+    waves: Complex  # (M, p): Σ s exp(iω·u)
+    squares: Float  # (p,): Σ s²
+
+    def plus(self, other: Sums) -> Sums:
+        """Those of both parts."""
+        return Sums(self.waves + other.waves, self.squares + other.squares)
+
+
+def _random_directions(rng: np.random.Generator, m: int, reach: float) -> Float:
+    """Frequencies of many lengths in all directions, shape (RANDOM, m)."""
+    length = np.exp(rng.uniform(np.log(LEAST_RANDOM), np.log(0.8 * reach), (RANDOM, 1)))
+    direction = rng.standard_normal((RANDOM, m))
+    return np.asarray(length * direction / np.linalg.norm(direction, axis=1, keepdims=True))
+
+
+def _direct(omega: Float, u: Float, strengths: Float) -> Complex:
+    """Σ s exp(iω·u) by its definition."""
+
+    def sums(chunk: slice) -> Float:
+        return sum(
+            (CD @ strengths[block] for block, CD in feature_blocks(omega, u, chunk)),
+            start=np.zeros((2 * len(omega), strengths.shape[1])),
+        )
+
+    total: Float = sum(map_chunks(sums, len(u)), start=np.zeros(1))
+    return total[: len(omega)] + 1j * total[len(omega) :]
+
+
+# Peaks
+
+
+def separate_peaks(waves: Waves, most: int) -> Waves:
+    """The largest of some waves, each no nearer to a larger one than a peak is wide, and not far smaller."""
+    left = list(np.argsort(-waves.power))
+    chosen: list[int] = []
+    while left and len(chosen) < most and waves.power[left[0]] > LEAST_OF_PEAKS * waves.power.max():
+        best = left[0]
+        chosen.append(best)
+        near = [np.abs(waves.omega[best] - sign * waves.omega[left]).max(axis=1) for sign in (1, -1)]
+        left = [place for place, distance in zip(left, np.minimum(*near), strict=True) if distance > WIDTH]
+    return waves.at(np.array(chosen, dtype=int))
+
+
+def top_of_peak(omega: Float, u: Float, strengths: Float) -> Float:
+    """The frequency near omega (m,) at which residuals have the largest power, of all outputs together: shape (m,).
+
+    Components of zero stay zero, so that a wave along one input remains one.
+    """
+    free = np.flatnonzero(omega)
+    if len(free) > MOST_TOGETHER:
+        return omega
+    size = (strengths**2).sum(axis=0)
+    for step in STEPS_TO_THE_TOP:
+        turned = strengths.T * np.exp(1j * (u @ omega))
+        points = [step * np.ascontiguousarray(u[:, i]) for i in free]
+        squares = np.abs(_transform(points, turned, (2 * NEIGHBOURS + 1,) * len(free))) ** 2
+        best = np.unravel_index(np.argmax(np.tensordot(1 / size, squares, 1)), squares.shape[1:])
+        omega = omega.copy()
+        omega[free] += step * (np.array(best) - NEIGHBOURS)
+    return omega
+
+
+def _transform(points: list[Float], strengths: Complex | Float, modes: tuple[int, ...]) -> Complex:
+    """Σ s exp(ik·x) for all integers k of some modes about zero, and s (p, n): shape (p, *modes)."""
+    transform = getattr(finufft, f"nufft{len(points)}d1")
+    strengths = np.ascontiguousarray(strengths, dtype=complex)
+    sums = transform(*points, strengths, modes, eps=ACCURACY, isign=1, nthreads=1)  # more threads add up in any order
+    return np.asarray(sums).reshape(-1, *modes)

@@ -1,0 +1,80 @@
+"""Groups of frequencies: which inputs their waves move with, and of what kind they are.
+
+With m inputs, groups are numbers, in this order:
+
+==============  ==========================================================================
+−m … −1         linear terms, input by input
+0 … m − 1       waves along one input
+m               waves in all directions
+then            waves in the plane of two inputs, pair by pair
+then            waves that stood out: along one input, in a plane, in all directions
+==============  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import Float, Int
+
+
+@lru_cache(maxsize=64)
+def _supports(m: int) -> list[tuple[int, ...]]:
+    """The inputs that waves may move with, in the order of their groups from zero on: one, all, two of them."""
+    pairs = combinations(range(m), 2) if m > 2 else ()
+    return [*((i,) for i in range(m)), tuple(range(m)), *pairs]
+
+
+def inputs_of_group(group: int, m: int) -> tuple[int, ...]:
+    """The inputs that the waves of a group move with."""
+    return (group + m,) if group < 0 else _supports(m)[group % len(_supports(m))]
+
+
+def group_of_inputs(inputs: tuple[int, ...], m: int, *, stood_out: bool = False) -> int:
+    """The group of waves that move with some inputs, in ascending order; more than two of m are all."""
+    supports = _supports(m)
+    own = supports.index(inputs) if inputs in supports else m
+    return own + (len(supports) if stood_out else 0)
+
+
+def group_of_wave(omega: Float) -> int:
+    """The group of a wave of frequency omega (m,) that stood out."""
+    return group_of_inputs(tuple(np.flatnonzero(omega).tolist()), len(omega), stood_out=True)
+
+
+def stood_out(group: Int, m: int) -> npt.NDArray[np.bool_]:
+    """Whether the waves of each of some groups stood out."""
+    return np.asarray(group >= len(_supports(m)))
+
+
+def last_group(m: int) -> int:
+    """The largest number of a group."""
+    return 2 * len(_supports(m)) - 1
+
+
+def directions(group: Int, m: int) -> Float:
+    """Which components of frequencies of some groups may differ from zero: zeros and ones of shape (K, m)."""
+    free = np.zeros((len(group), m))
+    for g in np.unique(group).tolist():
+        free[np.ix_(group == g, inputs_of_group(g, m))] = 1.0
+    return free
+
+
+def depends_on(groups: Int, inputs: tuple[str, ...]) -> str | None:
+    """What waves of some groups depend on, in words that use the names of the inputs; None if there are none."""
+    if not len(groups):
+        return None
+    m = len(inputs)
+    found = {inputs_of_group(g, m) for g in groups.tolist()}
+    singles = [inputs[i] for i in range(m) if (i,) in found]
+    pairs = [f"{inputs[i]} with {inputs[j]}" for i, j in sorted(s for s in found if len(s) == 2 < m)]
+    parts = [", ".join(singles)] if singles else []
+    parts += [", ".join(pairs)] if pairs else []
+    parts += ["all inputs together"] if m > 1 and tuple(range(m)) in found else []
+    alone = " alone" if len(singles) == 1 < m and len(parts) == 1 else ""
+    linearly = (", linearly" if alone else " linearly") if (groups < 0).all() else ""
+    return " and ".join(parts) + alone + linearly
