@@ -242,7 +242,8 @@ def test_the_file_is_one_npz_of_plain_arrays_and_json(file_bytes):
     assert plain["seed"] == 7
     assert plain["data"]["n_transitions"] == 60
     assert plain["drift_function"]["training"]["n_features"] == 8
-    assert arrays["drift_function.series.omega"].shape == (8, 2)
+    linear = 2 if plain["drift_function"]["training"]["judge"] == "log-evidence" else 0
+    assert arrays["drift_function.series.omega"].shape == (8 + linear, 2)
     assert {array.dtype.kind for array in arrays.values()} <= {"f", "i", "c", "U"}
 
 
@@ -673,8 +674,8 @@ INCONSISTENT = {
     "no ridges of the covariance": without("covariance_function.training.ridges"),
     "no place for scores": array_of("drift_function.training.iteration", lambda iteration: iteration[:0]),
     "fewer durations": array_of("drift_function.training.seconds", lambda seconds: seconds[:-1]),
-    "a group of no input": array_of("drift_function.training.groups", first_is(3)),
-    "a negative group": array_of("drift_function.training.groups", first_is(-1)),
+    "a group of no input": array_of("drift_function.training.groups", first_is(6)),
+    "a linear term of no input": array_of("drift_function.training.groups", first_is(-3)),
     "determined less than nothing": metadata_of("model.drift_function.training.determined", -1.0),
     "unknown judge": metadata_of("model.drift_function.training.judge", "taste"),
     "no judge": without("model.drift_function.training.judge"),
