@@ -129,11 +129,9 @@ def test_a_full_covariance_with_the_log_link_in_words():
     ]
     text = sde.summary()
     assert f"{drift.n_features} frequencies, {drift.n_iterations} iterations in " in text
-    assert f"log-evidence {covariance.best_score:.1f} above the start's" in text
     assert f"the data determine {covariance.determined:.1f} amplitudes" in text
     assert f"changed it at {sde.floored_share:.2%} of the data" in text
     assert "600 transitions, h = 0.05" in text
-    assert "search: +0." in text
 
 
 @pytest.mark.filterwarnings("ignore::itofit.DataWarning")
