@@ -1,4 +1,4 @@
-"""Does accuracy grow with the number of transitions? Cellular flows in two and three inputs.
+"""Accuracy against the number of transitions: cellular flows in two and three inputs.
 
 Single Euler steps of length 0.01 of a flow in vortices, from places spread evenly over [−1, 1]², with noise that varies
 as fast as the flow. Errors are relative and measured at new places. The error that can be attained is that of least

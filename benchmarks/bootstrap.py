@@ -1,4 +1,4 @@
-"""Bootstrap samples of tracks: in how many of them is a Σ that doubles across the range found constant?
+"""Bootstrap samples of tracks: how often a Σ that doubles across the range is found constant.
 
 Tracks of a double well, dx = (x − x³) dt + σ(x) dW with σ² from 0.2 at x = −1.5 to 0.4 at x = 1.5. Each seed draws as
 many tracks as there are, with replacement, and learns from these. The tracks drawn from are the same for all seeds.

@@ -1,4 +1,4 @@
-"""Random equations: does the default ever fail, or lose to constant coefficients?
+"""Random equations: whether the default ever fails, or loses to constant coefficients.
 
 Each seed is an equation of one to four variables with a linear, polynomial or trigonometric drift, noise that is
 constant or varies over up to three decades, diagonal or full, in units over six decades; seen in 30 to 20,000
@@ -157,7 +157,7 @@ class Observation:
         return self.from_places(rng, equation, data.inputs[rows] / self.length, data.h[rows] / self.time)
 
     def elsewhere(self, rng, equation, data):
-        """New data of the same law; one track goes on from many of its places, as a new one may take long to come by."""
+        """New data of the same law; one track goes on from many of its places, where a new one may take long to come."""
         if self.form != "track":
             return self.seen(rng, equation, HELD_OUT)
         places = data.inputs[rng.integers(len(data), size=NEW_TRACKS)] / self.length
@@ -206,7 +206,7 @@ def above_constants(sde, train, data):
 
 
 def faults(sde, train, rng):
-    """What is not finite or not positive definite in a box twice as large as the data's; overflowing intervals apart."""
+    """What is not finite or not positive definite in a box twice as large as the data's, and whether intervals overflow."""
     low, high = train.inputs.min(axis=0), train.inputs.max(axis=0)
     x = (low + high) / 2 + (high - low) * rng.uniform(-1, 1, (POINTS, len(low)))
     drift, drift_std = sde.drift(x, return_std=True)
@@ -217,9 +217,8 @@ def faults(sde, train, rng):
               "jacobian": sde.drift_jacobian(x[:500]), "diffusion": sde.diffusion(x), "step mean": mean,
               "step covariance": step_covariance, "path": path}  # fmt: skip
     found = [f"{name} not finite" for name, array in arrays.items() if not np.isfinite(array).all()]
-    for name in ("covariance", "step covariance"):
-        if not positive_definite(arrays[name]):
-            found.append(f"{name} not positive definite")
+    both = ("covariance", "step covariance")
+    found += [f"{name} not positive definite" for name in both if not positive_definite(arrays[name])]
     overflows = not all(np.isfinite(end).all() for end in sde.variance_interval(x))
     return found, overflows
 

@@ -1,11 +1,11 @@
 """Noise that is nearly singular in a direction that turns around the origin: how far Σ overshoots.
 
 dx = −x dt + noise of standard deviation 1 across and 1/50, 1/300 or 1/1000 along a direction that turns once or twice
-on the way around the origin; single Euler steps of length 10⁻³ from places spread evenly over [−1, 1]². The default and
-Algorithm 2 with K = 512 learn from the same data. Largest eigenvalues and errors of Σ are those at the data's own
-places, the largest true one is 1; losses are on new transitions, above that of the truth.
+on the way around the origin; single Euler steps of length 10⁻³ from places spread evenly over [−1, 1]², or normally.
+The default and Algorithm 2 with K = 512 learn from the same data. Largest eigenvalues and errors of Σ are those at the
+data's own places, the largest true one is 1; losses are on new transitions, above that of the truth.
 
-    python benchmarks/turning_noise.py [--seeds 10] [--cases 50-1 300-2 ...] [--output FILE] [--against FILE]
+    python benchmarks/turning_noise.py [--seeds 10] [--cases 50-1-even ...] [--output FILE] [--against FILE]
 """
 
 import warnings
@@ -22,9 +22,13 @@ OTHER_ROWS = (10_000, 30_000, 300_000)
 HELD_OUT = 20_000
 PLACES = 50_000
 H = 1e-3
-CASES = {f"{weak}-{turns}": f"standard deviations 1 and 1/{weak}, {turns} turn(s), {N:,} transitions"
-         for weak in (50, 300, 1000) for turns in (1, 2)}  # fmt: skip
-CASES |= {f"300-1-{n}": f"standard deviations 1 and 1/300, 1 turn(s), {n:,} transitions" for n in OTHER_ROWS}
+KINDS = [(weak, turns, places, N) for places in ("even", "normal") for weak in (50, 300, 1000) for turns in (1, 2)]
+KINDS += [(300, 1, "even", n) for n in OTHER_ROWS]
+CASES = {
+    f"{weak}-{turns}-{places}" + (f"-{n}" if n != N else ""): f"standard deviations 1 and 1/{weak}, {turns} "
+    f"turn{'s' if turns > 1 else ''}, {'places spread evenly' if places == 'even' else 'normal places'}, {n:,} rows"
+    for weak, turns, places, n in KINDS
+}
 COLUMNS = [
     Column("largest", "largest eigenvalue at the data", ".2f"),
     Column("error", "error of Σ's entries"),
@@ -45,9 +49,9 @@ def factor(x, weak, turns):
     return np.stack([np.stack([c, -s / weak], axis=1), np.stack([s, c / weak], axis=1)], axis=1)
 
 
-def sample(rng, n, weak, turns):
+def sample(rng, n, weak, turns, places):
     """Transitions and their true Σ."""
-    x = rng.uniform(-1, 1, (n, 2))
+    x = rng.uniform(-1, 1, (n, 2)) if places == "even" else rng.standard_normal((n, 2))
     sigma = factor(x, weak, turns)
     dx = -H * x + np.sqrt(H) * np.einsum("nij,nj->ni", sigma, rng.standard_normal(x.shape))
     return itofit.Transitions(x, dx, H, kind="diffusion"), sigma @ sigma.swapaxes(1, 2)
@@ -68,10 +72,10 @@ def judged(sde, data, covariance, held_out, truth):
 
 def measure(case, seed):
     """Both fits to one data set."""
-    weak, turns, n = (int(part) for part in (*case.split("-"), N)[:3])
+    weak, turns, places, n = KINDS[list(CASES).index(case)]
     rng = np.random.default_rng([seed, 300])
-    data, covariance = sample(rng, n, weak, turns)
-    held_out, true_covariance = sample(rng, HELD_OUT, weak, turns)
+    held_out, true_covariance = sample(rng, HELD_OUT, weak, turns, places)
+    data, covariance = sample(rng, n, weak, turns, places)
     truth = gaussian_nll(held_out.increments, held_out.h, -held_out.inputs, true_covariance).mean()
     sde, seconds = runs.fitted(data, seed, correct_step=False)
     run = judged(sde, data, covariance, held_out, truth) | {"seconds": seconds, "link": sde.link}
