@@ -157,7 +157,7 @@ class Observation:
         return self.from_places(rng, equation, data.inputs[rows] / self.length, data.h[rows] / self.time)
 
     def elsewhere(self, rng, equation, data):
-        """New data of the same law; one track goes on from many of its places, where a new one may take long to come."""
+        """New data of the same law; one track goes on from many of its places, as new ones may start far from it."""
         if self.form != "track":
             return self.seen(rng, equation, HELD_OUT)
         places = data.inputs[rng.integers(len(data), size=NEW_TRACKS)] / self.length
@@ -206,7 +206,7 @@ def above_constants(sde, train, data):
 
 
 def faults(sde, train, rng):
-    """What is not finite or not positive definite in a box twice as large as the data's, and whether intervals overflow."""
+    """What is not finite or positive definite in a box twice as large as the data's, and whether intervals overflow."""
     low, high = train.inputs.min(axis=0), train.inputs.max(axis=0)
     x = (low + high) / 2 + (high - low) * rng.uniform(-1, 1, (POINTS, len(low)))
     drift, drift_std = sde.drift(x, return_std=True)
