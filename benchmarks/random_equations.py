@@ -71,16 +71,16 @@ class Equation:
 
     def drift(self, x):
         """At places x (n, d)."""
-        waves = np.sin(x @ self.waves.T + self.phases) @ self.amplitudes
         if self.drift_kind == "linear":
             return x @ self.linear.T
         if self.drift_kind == "polynomial":
             bounded = np.tanh(x)
             products = np.einsum("ijk,nj,nk->ni", self.quadratic, bounded, bounded)
-            return x @ self.linear.T + 1.5 * x - self.cubic * x**3 + products
+            return x @ self.linear.T + 1.5 * x - self.cubic * x * x * x + products
+        waves = np.sin(x @ self.waves.T + self.phases) @ self.amplitudes
         if self.drift_kind == "trigonometric":
             return waves - 0.3 * x
-        return waves + x - self.cubic * x**3
+        return waves + x - self.cubic * x * x * x
 
     def noise(self, x):
         """Factor σ (n, d, d) at places x (n, d)."""
@@ -102,7 +102,7 @@ class Equation:
         k = (h / SUBSTEPS)[:, None]
         for _ in range(SUBSTEPS):
             f = self.drift(x)
-            kick = np.einsum("nij,nj->ni", self.noise(x), rng.standard_normal(x.shape))
+            kick = (self.noise(x) @ rng.standard_normal((*x.shape, 1)))[:, :, 0]
             x = x + k * f / (1 + k * np.abs(f)) + np.sqrt(k) * kick
         return x
 

@@ -291,6 +291,18 @@ FITS = {
         lambda **how: quick_fit(Transitions(changed(X0, (slice(None), 1), 3.5), X1, 0.1), **how),
         r"inputs column 1 is constant \(3.5\).*remove the column",
     ),
+    "duplicated input": (
+        lambda **how: quick_fit(Transitions(X0[:, [0, 1, 0]], X1, 0.1, input_names=["a", "b", "c"]), **how),
+        r"inputs column 2 \(c\) is a copy of inputs column 0 \(a\) in every row.*remove one of these columns",
+    ),
+    "input in another unit": (
+        lambda **how: quick_fit(from_pairs(X0[:, [1, 1]] * [1, 1.8] + [0, 32], X1, 0.1), **how),
+        "inputs column 1 is a linear function of inputs column 0 in every row",
+    ),
+    "collinear inputs": (
+        lambda **how: quick_fit(Transitions(np.c_[X0, 1 - X0.sum(axis=1)], X1, 0.1), **how),
+        "inputs column 2 is a linear combination of inputs column 0 and inputs column 1 in every row",
+    ),
     "nothing moves": (
         lambda **how: quick_fit(from_pairs(X0, X0, 0.1), **how),
         "all increments are zero: nothing moves",
