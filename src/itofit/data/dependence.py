@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 
 from itofit._checks import Float
 from itofit.data.passes import Data, add_up
@@ -42,7 +43,7 @@ def dependent_input(data: Data, survey: Survey) -> Combination | None:
     u = scaled(rows, shift, scale)
     left_over = np.abs(np.diagonal(np.linalg.qr(u, mode="r"))) / np.sqrt(len(u))  # of each column by those before it
     for column in np.flatnonzero(left_over < CANDIDATE):
-        weights = np.linalg.lstsq(u[:, :column], u[:, column], rcond=None)[0]
+        weights = scipy.linalg.lstsq(u[:, :column], u[:, column])[0]
         if _holds(data, weights, shift, scale):
             others = tuple(int(place) for place in np.flatnonzero(np.abs(weights) > TAKES_PART))
             copies = bool((rows[:, others[0]] == rows[:, column]).all())

@@ -7,15 +7,15 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from itofit._checks import Float, Int
+from itofit._checks import Float
 from itofit._progress import Progress
 from itofit.data.passes import Data, add_up, added
 from itofit.data.rows import column_range, column_sum
 from itofit.data.transitions import Transitions
 
-SAMPLED_ROWS = 8_192
+SAMPLED_ROWS = 4_096
 """Rows of inputs that are kept to see how they are distributed."""
-SAMPLE_SEED = 8_192
+SAMPLE_SEED = 4_096
 """Which of them are drawn does not depend on the seed of a fit: the survey follows from the data alone."""
 TAIL_SHARE = 0.001
 """Share of the sampled rows at each end of an input that does not decide its core."""
@@ -53,29 +53,28 @@ class Survey(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """Inputs of the rows with the smallest of random numbers: a random sample of all rows, whatever their blocks."""
+    """Inputs of the rows with the smallest of random keys: a random sample of all rows, whatever their blocks.
 
-    keys: Float  # (n,), in order
-    inputs: Float  # (n, m)
+    Every row has a key, an exponential number. Of n of them only the smallest are drawn, in order: their differences
+    are exponential with the rates n, n − 1, ... So a block costs as much as the rows that are kept of it.
+    """
+
+    keys: Float  # (k,), in order
+    inputs: Float  # (k, m)
 
     @classmethod
     def of(cls, block: Transitions, number: int) -> _Sample:
         """That of the block of a number."""
-        keys = np.random.default_rng([SAMPLE_SEED, number]).random(len(block))
-        rows = _smallest(keys)
-        return cls(keys[rows], block.inputs[rows])
+        rng, n = np.random.default_rng([SAMPLE_SEED, number]), len(block)
+        k = min(n, SAMPLED_ROWS)
+        keys = (rng.standard_exponential(k) / np.arange(n, n - k, -1)).cumsum()
+        return cls(keys, block.inputs[rng.choice(n, k, replace=False)])
 
     def plus(self, other: _Sample) -> _Sample:
         """That of both sets of rows."""
-        keys, inputs = np.concatenate([self.keys, other.keys]), np.concatenate([self.inputs, other.inputs])
-        rows = _smallest(keys)
-        return _Sample(keys[rows], inputs[rows])
-
-
-def _smallest(keys: Float) -> Int:
-    """Places of the smallest SAMPLED_ROWS keys, in their order."""
-    rows = np.argpartition(keys, SAMPLED_ROWS)[:SAMPLED_ROWS] if len(keys) > SAMPLED_ROWS else np.arange(len(keys))
-    return rows[np.argsort(keys[rows])]
+        keys = np.concatenate([self.keys, other.keys])
+        rows = np.argsort(keys, kind="stable")[:SAMPLED_ROWS]
+        return _Sample(keys[rows], np.concatenate([self.inputs, other.inputs])[rows])
 
 
 def core(sample: Float, low: Float, high: Float) -> tuple[Float, Float]:
