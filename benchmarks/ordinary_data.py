@@ -1,8 +1,8 @@
 """Small and transient data that anyone may have: exceptions, structure of Σ, and losses beside those of constants.
 
 A track of two variables that relaxes from a distant start with noise that grows with the state, with and without
-correction for the length of steps; and a few transitions of an equation with constant noise of correlation 0.9. Losses
-are per variable, with fresh noise at the training inputs, above those of the best constant drift and covariance.
+correction for the length of steps; and a few transitions of three variables with constant noise of correlation 0.9.
+Losses are per variable, with fresh noise at the training inputs, above those of the best constant drift and covariance.
 
     python benchmarks/ordinary_data.py [--seeds 20] [--cases transient ...] [--output FILE] [--against FILE]
 """
@@ -22,8 +22,8 @@ CORRELATED_ROWS = {"correlated-30": 30, "correlated-100": 100}
 CASES = {
     "transient": "a track that relaxes from a distant start",
     "transient-corrected": "the same with correct_step=True",
-    "correlated-30": "correlation 0.9, 30 transitions",
-    "correlated-100": "correlation 0.9, 100 transitions",
+    "correlated-30": "three variables with correlation 0.9, 30 transitions",
+    "correlated-100": "three variables with correlation 0.9, 100 transitions",
 }
 COLUMNS = [
     Column("above", "loss above constants', per variable"),
@@ -49,10 +49,10 @@ def transient(rng):
 
 
 def correlated(rng, n):
-    """The same of a few transitions of dx = −x dt + dW with correlation 0.9."""
-    x = rng.uniform(-1, 1, (n, 2))
-    again = np.resize(x, (HELD_OUT, 2))
-    factor = np.linalg.cholesky([[1.0, 0.9], [0.9, 1.0]])
+    """The same of a few transitions of dx = −x dt + dW in three variables with correlation 0.9."""
+    x = rng.uniform(-1, 1, (n, 3))
+    again = np.resize(x, (HELD_OUT, 3))
+    factor = np.linalg.cholesky(0.1 * np.eye(3) + 0.9)
 
     def stepped(places):
         noise = rng.standard_normal(places.shape) @ factor.T
