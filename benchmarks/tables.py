@@ -443,7 +443,12 @@ TABLES = {
         seconds="seconds",
         extra_megabytes="memory besides the data, MB",
     ),
-    "linear_systems": beside_before(ratio="drift error / least squares", coverage="coverage of 95 % bands"),
+    "linear_systems": beside_before(
+        drift_error="drift error",
+        least_squares_error="of least squares",
+        ratio="ratio",
+        coverage="coverage of 95 % bands",
+    ),
     "nonlinear_systems": beside_before(
         drift_error="relative drift error", polynomial_error="of the polynomials", coverage="coverage of 95 % bands"
     ),
