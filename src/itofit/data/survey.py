@@ -21,7 +21,7 @@ TAIL_SHARE = 0.001
 """Share of the sampled rows at each end of an input that does not decide its core."""
 LEAST_TAIL = 2
 """Rows at each end that do not, however few there are."""
-FAR, MARGIN = 3.0, 1.0
+FAR, MARGIN = 3.0, 0.25
 """Outliers are farther from the other rows than FAR times the range of these; the core is wider by MARGIN times it."""
 
 
@@ -100,7 +100,7 @@ def core(sample: Float, low: Float, high: Float) -> tuple[Float, Float]:
     >>> from itofit.data.survey import core
     >>> x = np.append(np.linspace(0, 1, 101), 1e6)[:, None]
     >>> core(x, x[0], x[-1])
-    (array([0.]), array([1.96]))
+    (array([0.]), array([1.2325]))
     """
     tail = min(max(int(TAIL_SHARE * len(sample)), LEAST_TAIL), (len(sample) - 1) // 2)
     inner = np.sort(sample, axis=0)[tail : len(sample) - tail]
