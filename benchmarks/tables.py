@@ -383,6 +383,26 @@ def adam_epochs(rows):
         ]
 
 
+def beside_before(digits=3, **columns):
+    """A table of cases: means over seeds, the worst, and what the mean was before if that was measured."""
+
+    def table(rows):
+        yield ["case", "seeds", *columns.values()]
+        for row in rows:
+            yield [row["text"], f"{row['runs']}", *(minus(mean_and_worst(row, name, digits)) for name in columns)]
+
+    return table
+
+
+def mean_and_worst(row, name, digits):
+    if name not in row:
+        return ""
+    text = f"{row[name]:.{digits}f}"
+    if f"{name}_worst" in row and row["runs"] > 1:
+        text += f", worst {row[f'{name}_worst']:.{digits}f}"
+    return text + (f" (before: {row[f'{name}_before']:.{digits}f})" if f"{name}_before" in row else "")
+
+
 def as_kept(rows):
     """Rows whose cells are text already."""
     yield list(rows[0])
@@ -416,6 +436,45 @@ TABLES = {
     "finite_step_escape": finite_step_escape,
     "finite_step_seconds": finite_step_seconds,
     "adam_epochs": adam_epochs,
+    "all_rows": beside_before(
+        drift_error="relative drift error",
+        right_waves_error="of the right waves",
+        covariance_error="relative covariance error",
+        seconds="seconds",
+        extra_megabytes="memory besides the data, MB",
+    ),
+    "linear_systems": beside_before(
+        drift_error="drift error",
+        least_squares_error="of least squares",
+        ratio="ratio",
+        coverage="coverage of 95 % bands",
+    ),
+    "nonlinear_systems": beside_before(
+        drift_error="relative drift error", polynomial_error="of the polynomials", coverage="coverage of 95 % bands"
+    ),
+    "turning_noise": beside_before(
+        largest="largest eigenvalue",
+        error="error of Σ",
+        paper_error="of Algorithm 2",
+        excess="loss above the truth's",
+        paper_excess="of Algorithm 2",
+    ),
+    "bootstrap": beside_before(constant="share found constant", error="relative error of Σ"),
+    "uneven_steps": beside_before(
+        all_drift="drift error",
+        short_drift="without long steps",
+        all_covariance="relative covariance error",
+        short_covariance="without long steps",
+    ),
+    "random_equations": beside_before(
+        worse_at_training="share worse than constants at the training inputs",
+        worse_within="within the range",
+        overflows="share with overflowing intervals",
+    ),
+    "outliers": beside_before(
+        drift_ratio="drift error, with / without it", covariance_ratio="covariance error, with / without it"
+    ),
+    "ordinary_data": beside_before(above="loss above constants'", diagonal="share with a diagonal Σ"),
     "reproduction": as_kept,
     "reproduction_claim": as_kept,
 }

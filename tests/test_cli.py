@@ -393,6 +393,8 @@ def mistake(*arguments):
         (("--state", "x", "--seed", -1), "--seed"),
         (("--state", "x", "--ensemble", 1), "--ensemble"),
         (("--state", "x,c", "--track", "id"), "column 'c' is constant (5): "),
+        (("--state", "x,d", "--track", "id"), "column 'd' is a copy of column 'x' in every row: "),
+        (("--state", "x,d", "--track", "id"), "leave one of them out of --state"),
     ],
 )
 def test_messages_speak_of_options(tmp_path, options, message):
@@ -400,6 +402,8 @@ def test_messages_speak_of_options(tmp_path, options, message):
     frame["id"] = np.repeat(["a", "b"], 30)
     if "x,c" in options:
         frame["c"] = 5
+    if "x,d" in options:
+        frame["d"] = frame["x"]
     frame.to_csv(tmp_path / "a.csv", index=False)
     assert message in mistake("fit", tmp_path / "a.csv", *options, "-o", tmp_path / "m.npz")
     assert not (tmp_path / "m.npz").exists()

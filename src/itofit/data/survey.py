@@ -13,6 +13,17 @@ from itofit.data.passes import Data, add_up, added
 from itofit.data.rows import column_range, column_sum
 from itofit.data.transitions import Transitions
 
+SAMPLED_ROWS = 4_096
+"""Rows of inputs that are kept to see how they are distributed."""
+SAMPLE_SEED = 4_096
+"""Which of them are drawn does not depend on the seed of a fit: the survey follows from the data alone."""
+TAIL_SHARE = 0.001
+"""Share of the sampled rows at each end of an input that does not decide its core."""
+LEAST_TAIL = 2
+"""Rows at each end that do not, however few there are."""
+FAR, MARGIN = 3.0, 0.25
+"""Outliers are farther from the other rows than FAR times the range of these; the core is wider by MARGIN times it."""
+
 
 class Survey(NamedTuple):
     """Statistics of all transitions; of the inputs (m,), of the rates increments / h and of their noise (d,)."""
@@ -20,6 +31,9 @@ class Survey(NamedTuple):
     n_rows: int
     low: Float
     high: Float
+    core_low: Float  # range of the inputs without outliers, within low and high
+    core_high: Float
+    sample: Float  # (n, m): inputs of rows drawn at random, all if there are few
     rate_mean: Float
     rate_std: Float
     rate_low: Float
@@ -38,6 +52,66 @@ class Survey(NamedTuple):
         return None if self.groups is None else len(self.groups)
 
 
+class _Sample(NamedTuple):
+    """Inputs of the rows with the smallest of random keys: a random sample of all rows, whatever their blocks.
+
+    Every row has a key, an exponential number. Of n of them only the smallest are drawn, in order: their differences
+    are exponential with the rates n, n − 1, ... So a block costs as much as the rows that are kept of it.
+    """
+
+    keys: Float  # (k,), in order
+    inputs: Float  # (k, m)
+
+    @classmethod
+    def of(cls, block: Transitions, number: int) -> _Sample:
+        """That of the block of a number."""
+        rng, n = np.random.default_rng([SAMPLE_SEED, number]), len(block)
+        k = min(n, SAMPLED_ROWS)
+        keys = (rng.standard_exponential(k) / np.arange(n, n - k, -1)).cumsum()
+        return cls(keys, block.inputs[rng.choice(n, k, replace=False)])
+
+    def plus(self, other: _Sample) -> _Sample:
+        """That of both sets of rows."""
+        keys = np.concatenate([self.keys, other.keys])
+        rows = np.argsort(keys, kind="stable")[:SAMPLED_ROWS]
+        return _Sample(keys[rows], np.concatenate([self.inputs, other.inputs])[rows])
+
+
+def core(sample: Float, low: Float, high: Float) -> tuple[Float, Float]:
+    """The range of inputs that a few outliers do not decide.
+
+    Without the outermost rows at each end, inputs of a sample have a range. If there are data farther below it, or
+    farther above, than FAR times its length, the core ends at MARGIN times its length on that side, and otherwise where
+    the data end. An input that nearly always has one value keeps its whole range.
+
+    Parameters
+    ----------
+    sample : array (n, m)
+    low, high : array (m,)
+        The whole range.
+
+    Returns
+    -------
+    low, high : array (m,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from itofit.data.survey import core
+    >>> x = np.append(np.linspace(0, 1, 101), 1e6)[:, None]
+    >>> core(x, x[0], x[-1])
+    (array([0.]), array([1.2325]))
+    """
+    tail = min(max(int(TAIL_SHARE * len(sample)), LEAST_TAIL), (len(sample) - 1) // 2)
+    inner = np.sort(sample, axis=0)[tail : len(sample) - tail]
+    with np.errstate(over="ignore", invalid="ignore"):
+        length = inner[-1] - inner[0]
+        far_below, far_above = low < inner[0] - FAR * length, high > inner[-1] + FAR * length
+        below, above = inner[0] - MARGIN * length, inner[-1] + MARGIN * length
+    varies = length > 0
+    return np.where(far_below & varies, below, low), np.where(far_above & varies, above, high)
+
+
 class _Sums(NamedTuple):
     """What a block tells of itself; adds up over blocks."""
 
@@ -48,9 +122,10 @@ class _Sums(NamedTuple):
     high: Float  # of the same and of rate² · h
     h_sums: Float  # Σ h and Σ 1/h
     sizes: Counter[object] | None  # transitions of each group
+    sample: _Sample
 
     @classmethod
-    def of(cls, block: Transitions) -> _Sums:
+    def of(cls, block: Transitions, number: int) -> _Sums:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # the checks report what does not fit
             rates, h = block.rates, block.h
             mean = column_sum(rates) / len(block)
@@ -64,7 +139,7 @@ class _Sums(NamedTuple):
         if block.groups is not None:
             labels, counts = np.unique(block.groups, return_counts=True)
             sizes = Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
-        return cls(len(block), mean, squares, low, high, h_sums, sizes)
+        return cls(len(block), mean, squares, low, high, h_sums, sizes, _Sample.of(block, number))
 
     def plus(self, other: _Sums) -> _Sums:
         """Those of both sets of transitions."""
@@ -78,6 +153,7 @@ class _Sums(NamedTuple):
                 high=np.maximum(self.high, other.high),
                 h_sums=self.h_sums + other.h_sums,
                 sizes=added(self.sizes, other.sizes),
+                sample=self.sample.plus(other.sample),
             )
 
 
@@ -102,18 +178,22 @@ def survey(data: Data, progress: Progress) -> Survey:
     """All statistics in one pass; they do not depend on how the data were cut into blocks."""
     total = add_up(
         data,
-        lambda block, number: _Sums.of(block),
+        _Sums.of,
         shown=lambda n_done: progress.show("reading", f"{n_done:,} transitions"),
     )
     m, d = data.n_inputs, data.n_outputs
     places = np.cumsum([m, d, d, 1])
     input_low, rate_low, least, h_low = np.split(total.low, places[:-1])
     input_high, rate_high, most, h_high, square = np.split(total.high, places)
+    core_low, core_high = core(total.sample.inputs, input_low, input_high)
     sizes = total.sizes
     return Survey(
         n_rows=total.n,
         low=input_low,
         high=input_high,
+        core_low=core_low,
+        core_high=core_high,
+        sample=total.sample.inputs,
         rate_mean=total.mean,
         rate_std=np.sqrt(total.squares / total.n),
         rate_low=rate_low,

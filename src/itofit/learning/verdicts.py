@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from itofit._checks import ConvergenceWarning, DataWarning, Either, Float, InputError, Message, Variable
+from itofit.data.dependence import dependent_input
 from itofit.data.names import HasVariables, has_given_names
 from itofit.data.passes import Data
 from itofit.data.survey import Survey
@@ -66,6 +67,24 @@ def check_learnable(survey: Survey, data: Data) -> None:
             raise InputError(
                 "{column} is of a size whose square double precision does not hold; change its unit", column=column
             )
+    _check_independent(survey, data)
+
+
+def _check_independent(survey: Survey, data: Data) -> None:
+    """Raise if an input follows from others, so that their effects cannot be told apart."""
+    found = dependent_input(data, survey)
+    if found is None:
+        return
+    column, *others = (_variable(data, "inputs", place) for place in (found.column, *found.others))
+    relation = "a linear combination" if len(others) > 1 else "a copy" if found.copies else "a linear function"
+    fields = {f"other_{i}": other for i, other in enumerate(others)}
+    listed = " and ".join(f"{{{name}}}" for name in fields)
+    raise InputError(
+        f"{{column}} is {relation} of {listed} in every row: their effects cannot be told apart; {{left_out}}",
+        column=column,
+        left_out=Either(python="remove one of these columns", command="leave one of them out of --state"),
+        **fields,
+    )
 
 
 def _variable(data: HasVariables, role: Literal["inputs", "increments"], place: int) -> Variable:
