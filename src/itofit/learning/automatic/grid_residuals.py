@@ -25,7 +25,7 @@ Squares of normal numbers are small once in a while, so that this is about 250 t
 is the same everywhere; and it sees a twentieth of the data where the noise is weak.
 """
 
-LARGE_CHANGE, MOST_CHANGED = 0.3, 0.005
+LARGE_CHANGE, MOST_CHANGED = 0.7, 0.005
 """Of the logarithm of a variance within a cell, and the share of the data for which it may be more."""
 
 Amplitudes = tuple[Float, Float]

@@ -21,8 +21,6 @@ from itofit.waves.normal_equations import (
 )
 from itofit.waves.parameters import ARFF
 
-ROWS_FOR_MOMENTS = 12_000
-"""With three inputs and fewer cells than this, sums are direct."""
 ACCURACY = 1e-12
 """Of sums from moments, which evidence needs."""
 MOST_ENTRIES = 10
@@ -67,7 +65,7 @@ def covariance_targets(products: ResidualProducts, structure: Structure, arff: A
 def _equations(u: Float, y: Float, weight: Float, arff: ARFF) -> NormalEquations:
     K = len(groups_for(weight.sum(), u.shape[1], arff.n_features))
     form = arff.normal_equations or cheaper_form(len(u), K, u.shape[1], y.shape[1], RIDGE)
-    if u.shape[1] == MOST_INPUTS and len(u) < ROWS_FOR_MOMENTS and arff.normal_equations is None:
+    if u.shape[1] == MOST_INPUTS and arff.normal_equations is None:
         form = "direct"  # moments are worth their making for hundreds of solves, and a search takes tens
     if form == "gridded":
         return GriddedNormalEquations(ArrayPart(u, y, weight), ACCURACY)
