@@ -32,6 +32,7 @@ from itofit._checks import Float, Int
 from itofit.learning.automatic.evidence import (
     DOUBT,
     Basis,
+    LinearPrior,
     Solution,
     Solved,
     inverse_root,
@@ -154,9 +155,10 @@ class _RidgedPosterior:
         size = np.bincount(place, minlength=n_groups)
         information = np.bincount(place, np.diagonal(solved.A)[self.has_ridge], n_groups).astype(float)
         groups = np.unique(solved.group[self.has_ridge]).tolist()
-        stays = np.array([g in solved.stays for g in groups], dtype=bool)
-        self.least = least_used(size, information, solved.variance, stays)
-        self.doubt = np.array([solved.stays.get(g, DOUBT) for g in groups])
+        priors = [solved.stays.get(g, LinearPrior(DOUBT, 0.0)) for g in groups]
+        least = np.array([prior.least for prior in priors])
+        self.least = least_used(size, information, solved.variance, least)
+        self.doubt = np.array([prior.doubt for prior in priors])
 
     def ridge_of_each(self, ridges: Float) -> Float:
         """P (q,) for ridges (G,)."""

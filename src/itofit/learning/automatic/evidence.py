@@ -65,8 +65,13 @@ DOUBT = 1.0
 """Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off."""
 UNDETERMINED = 1e-3
 """A group of which the data determine less than this many amplitudes is switched off."""
-LEAST_USED = 0.1
-"""Square of an amplitude that stays on, in units of what noise makes of it: its ridge assumes so much at least."""
+
+
+class LinearPrior(NamedTuple):
+    """What is assumed of linear terms that are never switched off, see `updated_ridges`."""
+
+    doubt: float  # amplitudes' worth, as of other groups
+    least: float  # least square of an amplitude, in units of what noise makes of it
 
 
 class Basis(NamedTuple):
@@ -78,7 +83,7 @@ class Basis(NamedTuple):
     penalty: Float  # (R,)
     group: Int  # (R,): see `itofit.waves.wave_groups`
     largest: Float  # (G,): the largest variance of a principal component of each group
-    linear_doubt: float | None = None  # of linear terms that are never switched off; None: they are like other groups
+    linear: LinearPrior | None = None  # of linear terms that are never switched off; None: they are like other groups
 
     @property
     def n_waves(self) -> int:
@@ -89,12 +94,17 @@ class Basis(NamedTuple):
     @property
     def stays(self) -> npt.NDArray[np.bool_]:
         """Which groups are never switched off, shape (G,)."""
-        return (np.unique(self.group) < 0) & (self.linear_doubt is not None)
+        return (np.unique(self.group) < 0) & (self.linear is not None)
 
     @property
     def doubt(self) -> Float:
         """Of each group, shape (G,): see `updated_ridges`."""
-        return np.where(self.stays, self.linear_doubt or 0.0, DOUBT)
+        return np.where(self.stays, 0.0 if self.linear is None else self.linear.doubt, DOUBT)
+
+    @property
+    def least(self) -> Float:
+        """The same: the least square of an amplitude, zero for groups that may be switched off."""
+        return np.where(self.stays, 0.0 if self.linear is None else self.linear.least, 0.0)
 
     def at(self, u: Float) -> Float:
         """The features X at scaled points u (n, m): shape (n, R)."""
@@ -126,7 +136,7 @@ class Basis(NamedTuple):
             penalty=self.penalty[kept],
             group=self.group[kept],
             largest=self.largest[np.isin(np.unique(self.group), groups)],
-            linear_doubt=self.linear_doubt,
+            linear=self.linear,
         )
 
 
@@ -143,7 +153,7 @@ class Solved(NamedTuple):
     c: Float  # (q,)
     group: Int  # (q,): which amplitudes have a ridge in common; negative for those without one
     variance: float = 1.0  # σ²
-    stays: dict[int, float] = {}  # groups that are never switched off, and their doubt  # noqa: RUF012
+    stays: dict[int, LinearPrior] = {}  # groups that are never switched off  # noqa: RUF012
 
 
 def with_intercept(X: Float) -> Float:
@@ -225,7 +235,7 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
         penalised = rss + P @ c**2
         log_evidence = -0.5 * ((n - 1) * np.log(penalised / n) + log_det - np.log(np.maximum(P, 1e-300)).sum())
         information = np.bincount(place, np.diagonal(A)).astype(float)
-        least = least_used(np.bincount(place), information, variance, basis.stays)
+        least = least_used(np.bincount(place), information, variance, basis.least)
         return Solution(ridges, c, determined, used, variance, float(log_evidence), least=least, doubt=basis.doubt)
 
     if ridge is not None:
@@ -293,7 +303,7 @@ def first_ridges(basis: Basis) -> Float:
     return np.where((groups > m) & ~stood_out(groups, m), FIRST_RIDGE_OF_PAIRS, ridges)
 
 
-def least_used(size: Int, information: Float, variance: float, stays: npt.NDArray[np.bool_]) -> Float:
+def least_used(size: Int, information: Float, variance: float, least: Float) -> Float:
     """The least Σ c²/μ (G,) that the ridges of groups assume which are never switched off; zero for others.
 
     Parameters
@@ -302,10 +312,10 @@ def least_used(size: Int, information: Float, variance: float, stays: npt.NDArra
         Number of amplitudes of each group, and the sum of the diagonal of A over them.
     variance : float
         σ².
-    stays : array of bool, shape (G,)
-        Which groups are never switched off.
+    least : array of shape (G,)
+        Least square of an amplitude, in units of what noise makes of it; zero for other groups.
     """
-    return np.asarray(np.where(stays, LEAST_USED * variance * size**2 / np.maximum(information, 1e-300), 0.0))
+    return np.asarray(least * variance * size**2 / np.maximum(information, 1e-300))
 
 
 def updated_ridges(
@@ -372,9 +382,11 @@ def ridge_groups(basis: Basis, d: int) -> Int:
     return np.asarray(np.concatenate([np.full((d, 1), -1), of_output], axis=1).ravel())
 
 
-def staying_groups(basis: Basis, d: int) -> dict[int, float]:
-    """Those of `ridge_groups` that are never switched off, and their doubt."""
-    return {int(g): basis.linear_doubt or 0.0 for g in np.flatnonzero(np.tile(basis.stays, d))}
+def staying_groups(basis: Basis, d: int) -> dict[int, LinearPrior]:
+    """Those of `ridge_groups` that are never switched off."""
+    if basis.linear is None:
+        return {}
+    return dict.fromkeys(np.flatnonzero(np.tile(basis.stays, d)).tolist(), basis.linear)
 
 
 def best_ridges(
@@ -391,7 +403,7 @@ def best_ridges(
     penalty = np.tile(basis.penalty, d)
     size = np.bincount(everywhere, minlength=d * G)
     information = np.bincount(everywhere, np.diagonal(H)[penalised], d * G).astype(float)
-    least, doubt = least_used(size, information, variance, np.tile(basis.stays, d)), np.tile(basis.doubt, d)
+    least, doubt = least_used(size, information, variance, np.tile(basis.least, d)), np.tile(basis.doubt, d)
 
     def solve(flat: Float) -> Solution:
         P = amplitude_ridges(flat.reshape(d, G), basis)

@@ -8,15 +8,16 @@ import numpy as np
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
-from itofit.learning.automatic.evidence import Basis, Regression, principal_features, regress
+from itofit.learning.automatic.evidence import Basis, LinearPrior, Regression, principal_features, regress
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import NormalEquations
 from itofit.waves.wave_groups import group_of_wave, stood_out
 
 LEAST_EIGENVALUE = 1e-14
 """Of the residuals' covariance, relative to that of the targets: less is rounding."""
-ROWS_OF_DOUBT = 10.0
-"""For each input, below which its linear term is doubted as other groups are."""
+ROWS_OF_DOUBT, LEAST_SQUARE = 50.0, 3.0
+"""For each input: with fewer rows linear terms are doubted, with more their squares are assumed to be so many times
+what noise makes of them, at least, so that they are shrunk but little."""
 LINEAR_FREQUENCY = 0.05
 """Of the sines that are linear terms: a hundred times as long as the data."""
 
@@ -40,9 +41,10 @@ class Targets(NamedTuple):
         return self.u.shape[1]
 
     @property
-    def linear_doubt(self) -> float | None:
-        """Of linear terms that are never switched off: all of it where data are so few that each term costs."""
-        return min(1.0, ROWS_OF_DOUBT * self.n_inputs / self.n) if self.linear_stays else None
+    def linear(self) -> LinearPrior | None:
+        """Of linear terms that are never switched off: where data are few each of them costs, and is doubted."""
+        share = min(1.0, self.n / (ROWS_OF_DOUBT * self.n_inputs))
+        return LinearPrior(doubt=1 - share, least=LEAST_SQUARE * share) if self.linear_stays else None
 
 
 class FittedWaves(NamedTuple):
@@ -107,7 +109,7 @@ def fitted_waves(
     waves, kind = waves[order], kind[order]
     gram, right = targets.equations.real_gram(np.concatenate([waves, np.zeros((1, m))]))
     basis, A, b = principal_features(waves, kind, gram, right)
-    basis = basis._replace(linear_doubt=targets.linear_doubt)
+    basis = basis._replace(linear=targets.linear)
     return regressed(basis, kind, A, b, targets, V, ridge)
 
 
