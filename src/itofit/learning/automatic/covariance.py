@@ -68,6 +68,8 @@ ADDED = (1e-2, 1e-4)
 """Added to S / n for a full Σ with the identity link, one after the other: without it C would vanish where S does."""
 LEAST_WEIGHT = 1e-8
 """Least weight of a transition in scoring, where C does not depend on H."""
+MOST_REFITTED = 2_000
+"""Entries of residual products up to which the folds are fitted one by one, and not by one step of scoring each."""
 MARGIN = 10.0
 """Upper limit of C, relative to its largest value on the data and to the largest product."""
 
@@ -82,7 +84,8 @@ class CovarianceFit:
     limits: Float  # (2, d): of the eigenvalues of C, or of its diagonal entries if those are all
     least: Float  # half of the smallest values that C has on the data
     added: float  # to S / n
-    cv_nll: float  # per transition, each fold with the amplitudes of the others
+    held_out: Float  # (n,): the nll of each cell, with the amplitudes of the other folds
+    cv_nll: float  # the same per transition
     determined: float  # number of amplitudes that the data determine
     systems: list[Solved]  # the last step of scoring, entry by entry
 
@@ -155,14 +158,14 @@ def fit_covariance(
         for added in ADDED if link.linear and not shape.separate and len(basis.largest) else (0.0,):
             more = products._replace(S=products.S + added * products.count[:, None] * diagonal)
             scoring = _scored(scoring, more, basis, ridge)
-            fits.append(_judged(scoring, more, products.S, added, basis))
+            fits.append(_judged(scoring, more, products.S, added, basis, ridge))
         best = min(fits, key=lambda fit: fit.cv_nll)
         loss_of_one = 0.5 * float(products.S[:, diagonal].sum() / products.count.sum())  # for C = 1
         if best.cv_nll <= loss_of_one or not products.ones.shape[1] > 1 or ridge is not None:
             return best
         off, P = np.full_like(scoring.ridges, SWITCHED_OFF), np.full_like(constant, SWITCHED_OFF)
         P[0] = 0.0
-        return _judged(Scoring(NoiseModel(link, shape), constant, off, P), products, products.S, 0.0, basis)
+        return _judged(Scoring(NoiseModel(link, shape), constant, off, P), products, products.S, 0.0, basis, None)
 
 
 class Scoring(NamedTuple):
@@ -183,13 +186,13 @@ def _as_near_as_possible(model: NoiseModel, products: Products, constant: Float,
     return between
 
 
-def _scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | None) -> Scoring:
-    """Fisher scoring: the model with its κ, and where amplitudes and ridges end."""
+def _scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | None, first: int = 0) -> Scoring:
+    """Fisher scoring, from the first step or a later one: the model with its κ, and where amplitudes and ridges end."""
     model, B, ridges, _ = scoring
     ones, S, count, _ = products
     H = ones @ B
     P, parts, idle = np.zeros_like(B), model.parts(H, S), 0
-    for step in range(MOST_STEPS):
+    for step in range(first, MOST_STEPS):
         if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
             model = model._replace(kappa=model.tails(H, S, count))
         systems, weight, z = _systems(model, products, H, parts)
@@ -277,8 +280,10 @@ def _weighted_system(ones: Float, weight: Float, z: Float) -> tuple[Float, Float
     return x @ x.T, x @ (root * z)
 
 
-def _judged(scoring: Scoring, products: Products, S: Float, added: float, basis: Basis) -> CovarianceFit:
-    """A fit with the likelihood of each fold by amplitudes one scoring step away, without the fold."""
+def _judged(
+    scoring: Scoring, products: Products, S: Float, added: float, basis: Basis, ridge: float | None
+) -> CovarianceFit:
+    """A fit with the likelihood of each fold by amplitudes without the fold."""
     model, B, ridges, P = scoring
     ones, count = products.ones, products.count
     H = ones @ B
@@ -287,12 +292,26 @@ def _judged(scoring: Scoring, products: Products, S: Float, added: float, basis:
     determined = 0.0
     for j, (A, b) in enumerate(systems):
         determined += float((1 - solve_penalised(A, b, P[:, j])[1] * P[:, j]).sum())
-    out_of_fold = model.link.near(_out_of_fold(products, systems, weight, z, P), H, model.shape)
+    if S.size <= MOST_REFITTED:
+        out_of_fold = _refitted(scoring, products, basis, ridge)
+    else:
+        out_of_fold = model.link.near(_out_of_fold(products, systems, weight, z, P), H, model.shape)
     least, most = _range_of(model, parts.C, S, count)
-    limits, loss = Losses.of(model, model.parts(out_of_fold, S), count, most).limits(least, most)
+    judged = model.parts(out_of_fold, S)
+    limits, loss = Losses.of(model, judged, count, most).limits(least, most)
+    held_out = cell_nll(judged.C, judged.spectrum.diagonal(judged.turned), count, *limits).sum(axis=1)
     spread = np.maximum(1.0, (weight * (z - H) ** 2).sum(axis=0) / count.sum())
     solved = _solved(systems, P, B, spread, basis)
-    return CovarianceFit(model, B, ridges, limits, least, added, loss / count.sum(), determined, solved)
+    return CovarianceFit(model, B, ridges, limits, least, added, held_out, loss / count.sum(), determined, solved)
+
+
+def _refitted(scoring: Scoring, products: Products, basis: Basis, ridge: float | None) -> Float:
+    """H (n, p) of each cell by a fit without its fold, which goes on from that to all of them."""
+    values = np.empty_like(products.S)
+    for k in range(FOLDS):
+        mine, rest = (np.flatnonzero(own) for own in (products.fold == k, products.fold != k))
+        values[mine] = products.ones[mine] @ _scored(scoring, products.at(rest), basis, ridge, STEPS_OF_FREEDOM).B
+    return values
 
 
 def _out_of_fold(products: Products, systems: list[tuple[Float, Float]], weight: Float, z: Float, P: Float) -> Float:
@@ -328,11 +347,9 @@ def _solved(systems: Iterable[tuple[Float, Float]], P: Float, B: Float, spread: 
 
 
 def held_out_losses(fit: CovarianceFit, products: Products) -> Float:
-    """The nll of each of some other cells, with the lower limits that suit them."""
-    parts, most = fit.model.parts(products.ones @ fit.B, products.S), fit.limits[1]
-    (lower, upper), _ = Losses.of(fit.model, parts, products.count, most).limits(fit.least, most)
-    spectrum, C, turned = parts
-    return cell_nll(C, spectrum.diagonal(turned), products.count, lower, upper).sum(axis=1)
+    """The nll of each of some other cells."""
+    spectrum, C, turned = fit.model.parts(products.ones @ fit.B, products.S)
+    return cell_nll(C, spectrum.diagonal(turned), products.count, *fit.limits).sum(axis=1)
 
 
 # Other data

@@ -37,7 +37,7 @@ from itofit.learning.spread import Posterior, spread_series
 from itofit.learning.steps import followed_transitions, undo_step
 from itofit.learning.verdicts import check_noise
 from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
-from itofit.model.training import Candidate, LearnedFunction
+from itofit.model.training import SWITCHED_OFF, Candidate, LearnedFunction
 from itofit.waves.scaling import Scaling
 
 
@@ -187,7 +187,10 @@ class Automatic:
             # With more data the simplest link may be as good after all
             simple = fit_covariance(rows, sigma.basis, simplest, fit.shape, ridge, start=sigma.simplest)
             new = min(new, simple, key=lambda each: each.cv_nll)
-        return Sigma(sigma.basis, L, new)
+        if sigma.constant or (new.ridges < SWITCHED_OFF).any():
+            return Sigma(sigma.basis, L, new)
+        alone = Products.of(features_at(None, cells.u), S, cells.count, cells.fold)
+        return Sigma(None, L, fit_covariance(alone, None, simplest, fit.shape))
 
     # Functions of a model
 
