@@ -298,11 +298,38 @@ def _judged(
         out_of_fold = model.link.near(_out_of_fold(products, systems, weight, z, P), H, model.shape)
     least, most = _range_of(model, parts.C, S, count)
     judged = model.parts(out_of_fold, S)
-    limits, loss = Losses.of(model, judged, count, most).limits(least, most)
+    limits = _limits_of(model, judged, H, count, least, most)
     held_out = cell_nll(judged.C, judged.spectrum.diagonal(judged.turned), count, *limits).sum(axis=1)
     spread = np.maximum(1.0, (weight * (z - H) ** 2).sum(axis=0) / count.sum())
     solved = _solved(systems, P, B, spread, basis)
-    return CovarianceFit(model, B, ridges, limits, least, added, held_out, loss / count.sum(), determined, solved)
+    return CovarianceFit(model, B, ridges, limits, least, added, held_out, float(held_out.sum() / count.sum()), determined, solved)
+
+
+def _limits_of(model: NoiseModel, judged: Parts, H: Float, count: Float, least: Float, most: Float) -> Float:
+    """Limits (2, d) that suit the products under amplitudes without their fold, and those that these predict under H.
+
+    A cell that stands alone may have made C small where it is, which its own products do not tell.
+
+    Parameters
+    ----------
+    model : NoiseModel
+    judged : Parts
+        Of H without each cell's fold, and of the products.
+    H : array of shape (n, p)
+        Of the fit.
+    count : array of shape (n,)
+    least, most : arrays
+        As for `Losses.limits`.
+    """
+    losses = Losses.of(model, judged, count, most)
+    limits, _ = losses.limits(least, most)
+    C, Q = np.clip(judged.C, *limits) * count[:, None], judged.spectrum.Q
+    if Q is None:
+        expected = C
+    else:
+        rows, cols = entries(model.shape.structure, model.shape.d)
+        expected = ((Q * C[:, None, :]) @ Q.swapaxes(1, 2))[:, rows, cols]
+    return losses.plus(Losses.of(model, model.parts(H, expected), count, most)).limits(least, most)[0]
 
 
 def _refitted(scoring: Scoring, products: Products, basis: Basis, ridge: float | None) -> Float:
