@@ -42,7 +42,7 @@ from itofit.learning.automatic.evidence import (
 from itofit.learning.automatic.limits import Losses, cell_nll
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
 from itofit.learning.spread import mean_squares
-from itofit.matrices.links import Link, Shape, covariance_at
+from itofit.matrices.links import LINKS, Link, Shape, covariance_at
 from itofit.matrices.symmetric import entries
 from itofit.model.training import SWITCHED_OFF
 
@@ -71,7 +71,9 @@ LEAST_WEIGHT = 1e-8
 MOST_REFITTED = 2_000
 """Entries of residual products up to which the folds are fitted one by one, and not by one step of scoring each."""
 MARGIN = 10.0
-"""Upper limit of C, relative to its largest value on the data and to the largest product."""
+"""Upper limit of decoupled entries of C, relative to the largest value on the data and to the largest product."""
+MARGIN_OF_TRACE = 1.0
+"""Upper limit of the eigenvalues of a full C, relative to the largest trace on the data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +147,8 @@ def fit_covariance(
     start : CovarianceFit, optional
         Where to start from; a constant Σ if left out.
     """
-    basis, model = basis or NO_FEATURES, NoiseModel(link, shape)
+    basis = basis or NO_FEATURES
+    model = NoiseModel(link, shape, most=_largest_eigenvalue(products, basis, shape, ridge))
     diagonal = np.equal(*entries(shape.structure, shape.d))
     constant = np.zeros((products.ones.shape[1], shape.n_entries))
     constant[0] = link.at_one * diagonal
@@ -165,7 +168,20 @@ def fit_covariance(
             return best
         off, P = np.full_like(scoring.ridges, SWITCHED_OFF), np.full_like(constant, SWITCHED_OFF)
         P[0] = 0.0
-        return _judged(Scoring(NoiseModel(link, shape), constant, off, P), products, products.S, 0.0, basis, None)
+        return _judged(Scoring(model, constant, off, P), products, products.S, 0.0, basis, None)
+
+
+def _largest_eigenvalue(products: Products, basis: Basis, shape: Shape, ridge: float | None) -> float:
+    """An upper limit of the eigenvalues of a full C: its trace, which is a scalar and easy to fit, at its largest."""
+    if shape.separate:
+        return np.inf
+    own = np.equal(*entries(shape.structure, shape.d))
+    trace = products._replace(S=products.S[:, own].mean(axis=1, keepdims=True))
+    model = NoiseModel(LINKS["log"], Shape("diagonal", 1))
+    nothing = np.zeros((trace.ones.shape[1], 1))
+    with one_blas_thread:
+        B = _scored(Scoring(model, nothing, first_ridges(basis)[None], nothing), trace, basis, ridge).B
+    return MARGIN_OF_TRACE * shape.d * float(model.link.value(trace.ones @ B).max())
 
 
 class Scoring(NamedTuple):
@@ -354,14 +370,11 @@ def _out_of_fold(products: Products, systems: list[tuple[Float, Float]], weight:
 
 def _range_of(model: NoiseModel, C: Float, S: Float, count: Float) -> tuple[Float, Float]:
     """Half of the smallest values that eigenvalues C (n, d) have on the data, and an upper limit (d,) of them."""
-    separate = model.shape.separate
-    seen = S[:, np.equal(*entries(model.shape.structure, model.shape.d))] / count[:, None]
-    if separate:
-        most = MARGIN * np.minimum(C.max(axis=0), seen.max(axis=0))
-    else:
-        most = np.full(model.shape.d, MARGIN * min(C.max(), seen.sum(axis=1).max()))
-    least = 0.5 * np.quantile(C if separate else C.min(axis=1, keepdims=True), 0.01, axis=0)
-    return least, np.maximum(most, 1.0)
+    if not model.shape.separate:
+        return 0.5 * np.quantile(C.min(axis=1, keepdims=True), 0.01, axis=0), np.full(model.shape.d, model.most)
+    seen = S / count[:, None]
+    most = MARGIN * np.minimum(C.max(axis=0), seen.max(axis=0))
+    return 0.5 * np.quantile(C, 0.01, axis=0), np.maximum(most, 1.0)
 
 
 def _solved(systems: Iterable[tuple[Float, Float]], P: Float, B: Float, spread: Float, basis: Basis) -> list[Solved]:

@@ -13,6 +13,9 @@ quasi-likelihood
 
 that belongs to it is minimised: κ = 0 is the Gaussian one, a large κ that of counts. Otherwise the places of weakest
 noise, where single jumps say everything, would decide the fit.
+
+Eigenvalues of a full C have an upper limit, C = min(g(η), limit), also while it is fitted. A noise that is nearly
+singular in a direction that turns needs an H that changes fast, and waves that cannot follow would overshoot.
 """
 
 from __future__ import annotations
@@ -62,11 +65,12 @@ class NoiseModel(NamedTuple):
     link: Link
     shape: Shape
     kappa: float = 0.0
+    most: float = np.inf  # upper limit of the eigenvalues of C
 
     def parts(self, H: Float, S: Float) -> Parts:
         """H (n, p) by its eigenvalues, with S (n, p) in the axes of its eigenvectors."""
         spectrum = Spectrum.of(H, self.shape)
-        return Parts(spectrum, self.link.value(spectrum.eta), spectrum.turned(S, self.shape))
+        return Parts(spectrum, np.minimum(self.link.value(spectrum.eta), self.most), spectrum.turned(S, self.shape))
 
     def nll(self, parts: Parts, count: Float) -> float:
         """The (quasi-)likelihood of all cells; infinite if a C is not positive definite."""
@@ -93,7 +97,7 @@ class NoiseModel(NamedTuple):
             return (count[:, None] * C - turned) * E * inverse, count[:, None] * E**2 * inverse
         d, Q, root = self.shape.d, spectrum.Q, 1 / np.sqrt(C)
         both = root[:, :, None] * root[:, None, :]
-        K = self.link.divided_difference(spectrum.eta) * both
+        K = self._divided_difference(spectrum.eta, C) * both
         inner = 0.5 * K * (count[:, None, None] * np.eye(d) - turned * both)
         matrices = Q @ inner @ Q.swapaxes(1, 2)  # the gradient in H
         rows, cols = entries(self.shape.structure, d)
@@ -105,6 +109,15 @@ class NoiseModel(NamedTuple):
                 change = change + change.swapaxes(1, 2)
             weight[:, place] = 0.5 * count * ((K * change) ** 2).sum(axis=(1, 2))
         return gradient, weight
+
+    def _divided_difference(self, eta: Float, C: Float) -> Float:
+        """K_ab for eigenvalues η of H and C of C, shape (n, d): also where the upper limit keeps C down."""
+        K = self.link.divided_difference(eta)
+        kept_down = self.link.value(eta) > C
+        changed = kept_down[:, :, None] | kept_down[:, None, :]
+        difference = eta[:, :, None] - eta[:, None, :]
+        ratio = (C[:, :, None] - C[:, None, :]) / np.where(difference == 0, 1.0, difference)
+        return np.where(changed, ratio, K)
 
     def tails(self, H: Float, S: Float, count: Float) -> float:
         """κ, from the variance 2C² + 2κC of the products of each transition: zero for Gaussian noise.
