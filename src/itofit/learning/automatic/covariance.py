@@ -27,6 +27,7 @@ import numpy as np
 from itofit._blocks import map_tasks, one_blas_thread
 from itofit._checks import Float
 from itofit.learning.automatic.cells import FOLDS
+from itofit.learning.automatic.drift import normal_matrix
 from itofit.learning.automatic.evidence import (
     NO_FEATURES,
     SETTLED,
@@ -66,6 +67,8 @@ MOST_IDLE = 3
 """Steps in a row that gain less because C is near zero somewhere and they must be short."""
 ADDED = (1e-2, 1e-4)
 """Added to S / n for a full Σ with the identity link, one after the other: without it C would vanish where S does."""
+MOST_COUPLED = 6
+"""Entries of a full H that scoring moves together; more of them one by one, for the same of which it needs more steps."""
 LEAST_WEIGHT = 1e-8
 """Least weight of a transition in scoring, where C does not depend on H."""
 MOST_REFITTED = 2_000
@@ -173,7 +176,7 @@ def fit_covariance(
 
 def _largest_eigenvalue(products: Products, basis: Basis, shape: Shape, ridge: float | None) -> float:
     """An upper limit of the eigenvalues of a full C: its trace, which is a scalar and easy to fit, at its largest."""
-    if shape.separate:
+    if shape.separate or not len(basis.largest):
         return np.inf
     own = np.equal(*entries(shape.structure, shape.d))
     trace = products._replace(S=products.S[:, own].mean(axis=1, keepdims=True))
@@ -225,6 +228,8 @@ def _scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | N
                 own = given_ridges(ridge, float(A[0, 0]), basis)[None]
             new_ridges[j : j + 1], P[:, j] = own, amplitude_ridges(own, basis)
             new[:, j] = solve_penalised(A, b, P[:, j])[0]
+        if not model.shape.separate and model.shape.n_entries <= MOST_COUPLED:
+            new = _coupled_step(model, products, parts, B, P)
         on = np.where(P < SWITCHED_OFF, P, 0.0)  # what was just switched off is on its way to zero
         share, gain = _share_of_step(model, (B, new - B), (H, ones @ (new - B)), on, parts, products)
         if not share.any():
@@ -238,6 +243,16 @@ def _scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | N
         if idle == MOST_IDLE or (idle and (gain < LEAST_LIKELIHOOD_GAIN * share)[share > 0].all()):
             break
     return Scoring(model, B, ridges, P)
+
+
+def _coupled_step(model: NoiseModel, products: Products, parts: Parts, B: Float, P: Float) -> Float:
+    """Amplitudes (R + 1, p) of a scoring step of all entries together, with ridges P (R + 1, p)."""
+    gradient, _ = model.derivatives(parts, products.count)
+    changes = np.sqrt(0.5 * products.count)[:, None, None] * model.changes(parts)
+    weight = changes @ changes.swapaxes(1, 2) + LEAST_WEIGHT * products.count[:, None, None] * np.eye(B.shape[1])
+    A = normal_matrix(products.ones, weight)
+    right = A @ B.T.ravel() - (gradient.T @ products.ones).ravel()
+    return solve_penalised(A, right, P.T.ravel())[0].reshape(B.T.shape).T
 
 
 def _share_of_step(
@@ -371,7 +386,8 @@ def _out_of_fold(products: Products, systems: list[tuple[Float, Float]], weight:
 def _range_of(model: NoiseModel, C: Float, S: Float, count: Float) -> tuple[Float, Float]:
     """Half of the smallest values that eigenvalues C (n, d) have on the data, and an upper limit (d,) of them."""
     if not model.shape.separate:
-        return 0.5 * np.quantile(C.min(axis=1, keepdims=True), 0.01, axis=0), np.full(model.shape.d, model.most)
+        most = MARGIN * C.max() if np.isinf(model.most) else model.most
+        return 0.5 * np.quantile(C.min(axis=1, keepdims=True), 0.01, axis=0), np.full(model.shape.d, max(most, 1.0))
     seen = S / count[:, None]
     most = MARGIN * np.minimum(C.max(axis=0), seen.max(axis=0))
     return 0.5 * np.quantile(C, 0.01, axis=0), np.maximum(most, 1.0)

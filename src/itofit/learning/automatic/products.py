@@ -95,20 +95,27 @@ class NoiseModel(NamedTuple):
         if spectrum.Q is None:
             E, inverse = self.link.slope(spectrum.eta), 0.5 / (C * (C + self.kappa))
             return (count[:, None] * C - turned) * E * inverse, count[:, None] * E**2 * inverse
+        changes = self.changes(parts)
+        root = 1 / np.sqrt(C)
+        inner = count[:, None, None] * np.eye(self.shape.d) - turned * root[:, :, None] * root[:, None, :]
+        gradient = 0.5 * (changes @ inner.reshape(len(C), -1, 1))[:, :, 0]
+        return gradient, 0.5 * count[:, None] * np.einsum("nea,nea->ne", changes, changes)
+
+    def changes(self, parts: Parts) -> Float:
+        """C^(-1/2) ∂C/∂H_e C^(-1/2) in the axes of a full H, for each of its entries e: shape (n, p, d²).
+
+        Half of their products is what each transition is expected to say of pairs of entries.
+        """
+        spectrum, C, _ = parts
+        assert spectrum.Q is not None
         d, Q, root = self.shape.d, spectrum.Q, 1 / np.sqrt(C)
-        both = root[:, :, None] * root[:, None, :]
-        K = self._divided_difference(spectrum.eta, C) * both
-        inner = 0.5 * K * (count[:, None, None] * np.eye(d) - turned * both)
-        matrices = Q @ inner @ Q.swapaxes(1, 2)  # the gradient in H
+        K = self._divided_difference(spectrum.eta, C) * (root[:, :, None] * root[:, None, :])
         rows, cols = entries(self.shape.structure, d)
-        gradient = np.where(rows == cols, 1.0, 2.0) * matrices[:, rows, cols]
-        weight = np.empty_like(gradient)
+        changes = np.empty((len(C), len(rows), d, d))
         for place, (i, j) in enumerate(zip(rows, cols, strict=True)):
-            change = Q[:, i, :, None] * Q[:, j, None, :]
-            if i != j:
-                change = change + change.swapaxes(1, 2)
-            weight[:, place] = 0.5 * count * ((K * change) ** 2).sum(axis=(1, 2))
-        return gradient, weight
+            turned = Q[:, i, :, None] * Q[:, j, None, :]
+            changes[:, place] = K * (turned if i == j else turned + turned.swapaxes(1, 2))
+        return changes.reshape(len(C), len(rows), d * d)
 
     def _divided_difference(self, eta: Float, C: Float) -> Float:
         """K_ab for eigenvalues η of H and C of C, shape (n, d): also where the upper limit keeps C down."""
