@@ -58,7 +58,7 @@ STEPS_OF_FREEDOM = 3
 MOST_HALVINGS = {True: 16, False: 6}
 """Of a step, for decoupled entries, and for others, each of which costs eigenvalues."""
 START_SHARES = (1.0, 0.95, 0.8, 0.5, 0.0)
-"""Of the way from a constant C to where a fit is to start, until C is positive definite."""
+"""Of the way from a constant C to where a fit may start."""
 ROUNDING = 1e-6
 """Log-likelihood by which rounding may make a step look worse."""
 LEAST_LIKELIHOOD_GAIN = 0.05
@@ -158,7 +158,7 @@ def fit_covariance(
     ridges = np.repeat(first_ridges(basis)[None], shape.n_entries, axis=0)
     scoring = Scoring(model, constant, ridges, np.zeros_like(constant))
     if start is not None:
-        scoring = scoring._replace(B=_as_near_as_possible(model, products, constant, start.B), ridges=start.ridges)
+        scoring = scoring._replace(B=_best_start(model, products, constant, start.B), ridges=start.ridges)
     fits = []
     with one_blas_thread:
         for added in ADDED if link.linear and not shape.separate and len(basis.largest) else (0.0,):
@@ -169,6 +169,8 @@ def fit_covariance(
         loss_of_one = 0.5 * float(products.S[:, diagonal].sum() / products.count.sum())  # for C = 1
         if best.cv_nll <= loss_of_one or not products.ones.shape[1] > 1 or ridge is not None:
             return best
+        if start is not None:  # which may lead astray
+            return fit_covariance(products, basis, link, shape, ridge)
         off, P = np.full_like(scoring.ridges, SWITCHED_OFF), np.full_like(constant, SWITCHED_OFF)
         P[0] = 0.0
         return _judged(Scoring(model, constant, off, P), products, products.S, 0.0, basis, None)
@@ -196,13 +198,13 @@ class Scoring(NamedTuple):
     P: Float  # (R + 1, p): ridge of every amplitude in the last step
 
 
-def _as_near_as_possible(model: NoiseModel, products: Products, constant: Float, B: Float) -> Float:
-    """Amplitudes between those of a constant C and B, as near to B as C is positive definite."""
-    for share in START_SHARES:
-        between = constant + share * (B - constant)
-        if np.isfinite(model.nll(model.parts(products.ones @ between, products.S), products.count)):
-            break
-    return between
+def _best_start(model: NoiseModel, products: Products, constant: Float, B: Float) -> Float:
+    """Amplitudes between those of a constant C and B, where the likelihood is largest: B may be of other data."""
+
+    def nll(between: Float) -> float:
+        return model.nll(model.parts(products.ones @ between, products.S), products.count)
+
+    return min((constant + share * (B - constant) for share in START_SHARES), key=nll)
 
 
 def _scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | None, first: int = 0) -> Scoring:
