@@ -32,6 +32,8 @@ TOLERATED = 0.005
 difference that is larger is one of few data."""
 ENTRIES_TO_CHOOSE = 16_000
 """Cells that candidates are fitted to, at most, times the number of entries of Σ: enough to tell them apart."""
+LEAST_PER_ENTRY = 10
+"""Transitions for each entry of Σ, below which a full one is constant."""
 CONSTANT = "none"
 """Name of the frequencies of a constant Σ."""
 
@@ -154,7 +156,9 @@ class Comparison:
         X = self.features[chosen.frequencies]
         if structure is not None or not correlated(self.products.cells, chosen.sigma, X):
             return chosen
-        full = [*self._try("full", [CONSTANT], self.links), self._best_of("full")]
+        full = self._try("full", [CONSTANT], self.links)
+        if self.N >= LEAST_PER_ENTRY * full[0].sigma.fit.shape.n_entries:
+            full.append(self._best_of("full"))
         best = min(full, key=lambda trial: float(trial.losses.sum()))
         return best if chosen.gain_of(best) > LEAST_GAIN else chosen
 

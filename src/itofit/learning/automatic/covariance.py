@@ -173,7 +173,9 @@ def fit_covariance(
             return fit_covariance(products, basis, link, shape, ridge)
         off, P = np.full_like(scoring.ridges, SWITCHED_OFF), np.full_like(constant, SWITCHED_OFF)
         P[0] = 0.0
-        return _judged(Scoring(model, constant, off, P), products, products.S, 0.0, basis, None)
+        same_everywhere = _judged(Scoring(model, constant, off, P), products, products.S, 0.0, basis, None)
+        # A full Σ of few data has so many amplitudes that the loss of a constant is better taken as it is on its data
+        return best if shape.separate and best.cv_nll <= same_everywhere.cv_nll else same_everywhere
 
 
 def _largest_eigenvalue(products: Products, basis: Basis, shape: Shape, ridge: float | None) -> float:
