@@ -16,7 +16,7 @@ from itofit._checks import Float
 from itofit._progress import Progress
 from itofit.learning.automatic.cells import Cells
 from itofit.learning.automatic.covariance import fit_covariance, held_out_losses
-from itofit.learning.automatic.evidence import Basis, with_intercept
+from itofit.learning.automatic.evidence import Basis
 from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.matrices.links import Link, Shape
@@ -132,13 +132,18 @@ class Comparison:
     def candidates(self) -> tuple[Candidate, ...]:
         """What was tried, with the loss of each transition on folds that it was not fitted to."""
         return tuple(
-            Candidate(t.sigma.fit.shape.structure, t.frequencies, t.sigma.fit.link.name, float(t.losses.sum() / self.N))
+            Candidate(
+                t.sigma.fit.shape.structure,
+                t.frequencies,
+                t.sigma.fit.link.name,
+                float(t.losses.sum() / self.n_transitions),
+            )
             for t in self.trials
         )
 
     @property
-    def N(self) -> float:
-        """Number of transitions."""
+    def n_transitions(self) -> float:
+        """How many there are."""
         return float(self.products.cells.count.sum())
 
     def choose(self, structure: Structure | None) -> Sigma:
@@ -157,7 +162,7 @@ class Comparison:
         if structure is not None or not correlated(self.products.cells, chosen.sigma, X):
             return chosen
         full = self._try("full", [CONSTANT], self.links)
-        if self.N >= LEAST_PER_ENTRY * full[0].sigma.fit.shape.n_entries:
+        if LEAST_PER_ENTRY * full[0].sigma.fit.shape.n_entries <= self.n_transitions:
             full.append(self._best_of("full"))
         best = min(full, key=lambda trial: float(trial.losses.sum()))
         return best if chosen.gain_of(best) > LEAST_GAIN else chosen
@@ -170,7 +175,7 @@ class Comparison:
         return self._simplest([*self._try(structure, ["start"], [best.sigma.fit.link]), best])
 
     def _simplest(self, trials: list[Trial]) -> Trial:
-        return simplest_of_the_best(trials, self.N)
+        return simplest_of_the_best(trials, self.n_transitions)
 
     def _try(self, structure: Structure, names: Iterable[str], links: Iterable[Link]) -> list[Trial]:
         """Fit candidates to cells of all folds, and judge them on all cells."""

@@ -68,7 +68,7 @@ MOST_IDLE = 3
 ADDED = (1e-2, 1e-4)
 """Added to S / n for a full Σ with the identity link, one after the other: without it C would vanish where S does."""
 MOST_COUPLED = 6
-"""Entries of a full H that scoring moves together; more of them one by one, for the same of which it needs more steps."""
+"""Entries of a full H, up to which scoring moves them together; one by one it needs many more steps."""
 LEAST_WEIGHT = 1e-8
 """Least weight of a transition in scoring, where C does not depend on H."""
 MOST_REFITTED = 2_000
@@ -337,7 +337,9 @@ def _judged(
     held_out = cell_nll(judged.C, judged.spectrum.diagonal(judged.turned), count, *limits).sum(axis=1)
     spread = np.maximum(1.0, (weight * (z - H) ** 2).sum(axis=0) / count.sum())
     solved = _solved(systems, P, B, spread, basis)
-    return CovarianceFit(model, B, ridges, limits, least, added, held_out, float(held_out.sum() / count.sum()), determined, solved)
+    return CovarianceFit(
+        model, B, ridges, limits, least, added, held_out, float(held_out.sum() / count.sum()), determined, solved
+    )
 
 
 def _limits_of(model: NoiseModel, judged: Parts, H: Float, count: Float, least: Float, most: Float) -> Float:
