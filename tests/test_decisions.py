@@ -47,7 +47,7 @@ def test_a_correlation_that_cannot_be_an_accident_is_tried(correlations):
 
 
 def test_a_correlation_that_cannot_be_an_accident_is_learned(correlations):
-    """It predicts held-out data by 15 better, and LEAST_GAIN = 2 are asked. For all of 24 other seeds it was learned."""
+    """It predicts held-out data by 15 better; LEAST_GAIN = 2 are asked. For all of 24 other seeds it was learned."""
     assert all(sde.structure == "full" for sde in correlations)
 
 

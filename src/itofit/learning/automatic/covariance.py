@@ -1,8 +1,7 @@
 """The covariance by the likelihood of residual products, at given frequencies.
 
 H = intercept + X c, entry by entry, minimises the likelihood of residual products, which
-`itofit.learning.automatic.products` defines, by Fisher scoring: least squares with the weights that belong to the
-current C, again and again, and with ridges of largest evidence.
+`itofit.learning.automatic.products` defines, by Fisher scoring (`itofit.learning.automatic.scoring`).
 
 =========  ==============  ==============================================
 symbol     name            shape
@@ -27,50 +26,27 @@ import numpy as np
 from itofit._blocks import map_tasks, one_blas_thread
 from itofit._checks import Float
 from itofit.learning.automatic.cells import FOLDS
-from itofit.learning.automatic.drift import normal_matrix
 from itofit.learning.automatic.evidence import (
     NO_FEATURES,
-    SETTLED,
     Basis,
     Solved,
     amplitude_ridges,
-    best_ridges,
     first_ridges,
-    given_ridges,
     ridge_groups,
     solve_penalised,
 )
 from itofit.learning.automatic.limits import Losses, cell_nll
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
+from itofit.learning.automatic.scoring import STEPS_OF_FREEDOM, Scoring, scored, systems_of, weighted_system
 from itofit.learning.spread import mean_squares
 from itofit.matrices.links import LINKS, Link, Shape, covariance_at
 from itofit.matrices.symmetric import entries
 from itofit.model.training import SWITCHED_OFF
 
-MOST_STEPS = 40
-"""Of scoring; most fits settle within ten."""
-ROUNDS_FIRST, ROUNDS_LATER = 12, 4
-"""Of the ridges, in the first step and in each later one."""
-STEPS_OF_TAILS, FIRST_STEP_OF_CELLS = 10, 3
-"""Scoring steps in which κ is estimated; of cells of many transitions, whose misfits look like tails, not the first."""
-STEPS_OF_FREEDOM = 3
-"""Scoring steps in which features that were switched off may come back."""
-MOST_HALVINGS = {True: 16, False: 6}
-"""Of a step, for decoupled entries, and for others, each of which costs eigenvalues."""
 START_SHARES = (1.0, 0.95, 0.8, 0.5, 0.0)
 """Of the way from a constant C to where a fit may start."""
-ROUNDING = 1e-6
-"""Log-likelihood by which rounding may make a step look worse."""
-LEAST_LIKELIHOOD_GAIN = 0.05
-"""Of the log-likelihood of all data: fits that gain less have settled."""
-MOST_IDLE = 3
-"""Steps in a row that gain less because C is near zero somewhere and they must be short."""
 ADDED = (1e-2, 1e-4)
 """Added to S / n for a full Σ with the identity link, one after the other: without it C would vanish where S does."""
-MOST_COUPLED = 6
-"""Entries of a full H, up to which scoring moves them together; one by one it needs many more steps."""
-LEAST_WEIGHT = 1e-8
-"""Least weight of a transition in scoring, where C does not depend on H."""
 MOST_REFITTED = 2_000
 """Entries of residual products up to which the folds are fitted one by one, and not by one step of scoring each."""
 MARGIN = 10.0
@@ -163,7 +139,7 @@ def fit_covariance(
     with one_blas_thread:
         for added in ADDED if link.linear and not shape.separate and len(basis.largest) else (0.0,):
             more = products._replace(S=products.S + added * products.count[:, None] * diagonal)
-            scoring = _scored(scoring, more, basis, ridge)
+            scoring = scored(scoring, more, basis, ridge)
             fits.append(_judged(scoring, more, products.S, added, basis, ridge))
         best = min(fits, key=lambda fit: fit.cv_nll)
         loss_of_one = 0.5 * float(products.S[:, diagonal].sum() / products.count.sum())  # for C = 1
@@ -187,17 +163,8 @@ def _largest_eigenvalue(products: Products, basis: Basis, shape: Shape, ridge: f
     model = NoiseModel(LINKS["log"], Shape("diagonal", 1))
     nothing = np.zeros((trace.ones.shape[1], 1))
     with one_blas_thread:
-        B = _scored(Scoring(model, nothing, first_ridges(basis)[None], nothing), trace, basis, ridge).B
+        B = scored(Scoring(model, nothing, first_ridges(basis)[None], nothing), trace, basis, ridge).B
     return MARGIN_OF_TRACE * shape.d * float(model.link.value(trace.ones @ B).max())
-
-
-class Scoring(NamedTuple):
-    """Where Fisher scoring is."""
-
-    model: NoiseModel
-    B: Float  # (R + 1, p): intercept and c
-    ridges: Float  # (p, G)
-    P: Float  # (R + 1, p): ridge of every amplitude in the last step
 
 
 def _best_start(model: NoiseModel, products: Products, constant: Float, B: Float) -> Float:
@@ -209,112 +176,6 @@ def _best_start(model: NoiseModel, products: Products, constant: Float, B: Float
     return min((constant + share * (B - constant) for share in START_SHARES), key=nll)
 
 
-def _scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | None, first: int = 0) -> Scoring:
-    """Fisher scoring, from the first step or a later one: the model with its κ, and where amplitudes and ridges end."""
-    model, B, ridges, _ = scoring
-    ones, S, count, _ = products
-    H = ones @ B
-    P, parts, idle = np.zeros_like(B), model.parts(H, S), 0
-    for step in range(first, MOST_STEPS):
-        if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
-            model = model._replace(kappa=model.tails(H, S, count))
-        systems, weight, z = _systems(model, products, H, parts)
-        spread = (weight * (z - H) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
-        new, new_ridges = np.empty_like(B), np.empty_like(ridges)
-        for j, (A, b) in enumerate(systems):
-            if ridge is None:
-                old = ridges[j : j + 1]
-                if step < STEPS_OF_FREEDOM:
-                    old = np.where(old < SWITCHED_OFF, old, first_ridges(basis))
-                rounds = ROUNDS_LATER if step else ROUNDS_FIRST
-                own = best_ridges(A, b, basis, old, rounds, max(1.0, float(spread[j])))
-            else:
-                own = given_ridges(ridge, float(A[0, 0]), basis)[None]
-            new_ridges[j : j + 1], P[:, j] = own, amplitude_ridges(own, basis)
-            new[:, j] = solve_penalised(A, b, P[:, j])[0]
-        if not model.shape.separate and model.shape.n_entries <= MOST_COUPLED:
-            new = _coupled_step(model, products, parts, B, P)
-        on = np.where(P < SWITCHED_OFF, P, 0.0)  # what was just switched off is on its way to zero
-        share, gain = _share_of_step(model, (B, new - B), (H, ones @ (new - B)), on, parts, products)
-        if not share.any():
-            return Scoring(model, B, new_ridges, P)  # up to rounding no step improves on what there is
-        free = step < STEPS_OF_FREEDOM and bool(len(basis.largest))
-        settled = not free and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
-        B, ridges = B + share * (new - B), new_ridges
-        H = ones @ B
-        parts = model.parts(H, S)
-        idle = idle + 1 if settled and (gain < LEAST_LIKELIHOOD_GAIN).all() else 0
-        if idle == MOST_IDLE or (idle and (gain < LEAST_LIKELIHOOD_GAIN * share)[share > 0].all()):
-            break
-    return Scoring(model, B, ridges, P)
-
-
-def _coupled_step(model: NoiseModel, products: Products, parts: Parts, B: Float, P: Float) -> Float:
-    """Amplitudes (R + 1, p) of a scoring step of all entries together, with ridges P (R + 1, p)."""
-    gradient, _ = model.derivatives(parts, products.count)
-    changes = np.sqrt(0.5 * products.count)[:, None, None] * model.changes(parts)
-    weight = changes @ changes.swapaxes(1, 2) + LEAST_WEIGHT * products.count[:, None, None] * np.eye(B.shape[1])
-    A = normal_matrix(products.ones, weight)
-    right = A @ B.T.ravel() - (gradient.T @ products.ones).ravel()
-    return solve_penalised(A, right, P.T.ravel())[0].reshape(B.T.shape).T
-
-
-def _share_of_step(
-    model: NoiseModel,
-    amplitudes: tuple[Float, Float],
-    values: tuple[Float, Float],
-    P: Float,
-    parts: Parts,
-    products: Products,
-) -> tuple[Float, Float]:
-    """How much of a step to take and what it gains: one number for all entries, or one for each if they are separate.
-
-    Parameters
-    ----------
-    model : NoiseModel
-    amplitudes, values : pairs of arrays
-        B and its change; H and its change.
-    P : array of shape (R + 1, p)
-        Ridges of the amplitudes.
-    parts : Parts
-        At H.
-    products : Products
-    """
-    (B, step), (H, change), count = amplitudes, values, products.count
-    loss = model.nlls(parts, count) + model.together(0.5 * (P * B**2).sum(axis=0))
-    share = model.link.largest_share(H, change, model.shape)
-    for _ in range(MOST_HALVINGS[model.shape.separate]):
-        penalty = model.together(0.5 * (P * (B + share * step) ** 2).sum(axis=0))
-        gain = loss - model.nlls(model.parts(H + share * change, products.S), count) - penalty
-        worse = ~(gain >= -ROUNDING)
-        if not worse.any():
-            return share, gain
-        share[worse] *= 0.5
-    return np.where(worse, 0.0, share), np.where(worse, 0.0, gain)
-
-
-def _systems(
-    model: NoiseModel, products: Products, H: Float, parts: Parts
-) -> tuple[list[tuple[Float, Float]], Float, Float]:
-    """One scoring step as a least-squares problem for each entry of H: A and b, and its weights and targets (n, p)."""
-    ones, _, count, _ = products
-    gradient, weight = model.derivatives(parts, count)
-    weight = np.maximum(weight, LEAST_WEIGHT * count[:, None])
-    z = H - gradient / weight
-
-    def system(j: int) -> tuple[Float, Float]:
-        return _weighted_system(ones, weight[:, j], z[:, j])
-
-    return map_tasks(system, range(weight.shape[1]), len(ones)), weight, z
-
-
-def _weighted_system(ones: Float, weight: Float, z: Float) -> tuple[Float, Float]:
-    """Left and right side of weighted least squares for targets z."""
-    root = np.sqrt(weight)
-    x = ones.T * root
-    return x @ x.T, x @ (root * z)
-
-
 def _judged(
     scoring: Scoring, products: Products, S: Float, added: float, basis: Basis, ridge: float | None
 ) -> CovarianceFit:
@@ -323,7 +184,7 @@ def _judged(
     ones, count = products.ones, products.count
     H = ones @ B
     parts = model.parts(H, products.S)
-    systems, weight, z = _systems(model, products, H, parts)
+    systems, weight, z = systems_of(model, products, H, parts)
     determined = 0.0
     for j, (A, b) in enumerate(systems):
         determined += float((1 - solve_penalised(A, b, P[:, j])[1] * P[:, j]).sum())
@@ -374,7 +235,7 @@ def _refitted(scoring: Scoring, products: Products, basis: Basis, ridge: float |
     values = np.empty_like(products.S)
     for k in range(FOLDS):
         mine, rest = (np.flatnonzero(own) for own in (products.fold == k, products.fold != k))
-        values[mine] = products.ones[mine] @ _scored(scoring, products.at(rest), basis, ridge, STEPS_OF_FREEDOM).B
+        values[mine] = products.ones[mine] @ scored(scoring, products.at(rest), basis, ridge, STEPS_OF_FREEDOM).B
     return values
 
 
@@ -384,7 +245,7 @@ def _out_of_fold(products: Products, systems: list[tuple[Float, Float]], weight:
     for mine in (np.flatnonzero(products.fold == k) for k in range(FOLDS)):
         own = products.ones[mine]
         for j, (A, b) in enumerate(systems):
-            less, right = _weighted_system(own, weight[mine, j], z[mine, j])
+            less, right = weighted_system(own, weight[mine, j], z[mine, j])
             values[mine, j] = own @ solve_penalised(A - less, b - right, P[:, j])[0]
     return values
 
@@ -434,7 +295,7 @@ class ScoringSums(NamedTuple):
         if fit.link.linear:  # which may leave its limits at places that were not fitted
             H = covariance_at(H, fit.link, fit.shape, fit.limits)[0][:, rows, cols]
         parts = fit.model.parts(H, S + fit.added * (rows == cols))
-        systems, weight, z = _systems(fit.model, products, H, parts)
+        systems, weight, z = systems_of(fit.model, products, H, parts)
         A, b = (np.stack(sides) for sides in zip(*systems, strict=True))
         return cls(A, b, (weight * (z - H) ** 2).sum(axis=0), len(H))
 
