@@ -27,7 +27,7 @@ FALSE_ALARM = 0.01
 """Probability that off-diagonal entries of Σ are tried although there are none."""
 LEAST_GAIN = 2.0
 """Of the log-likelihood of held-out folds, that off-diagonal entries of Σ must bring."""
-TOLERATED = 0.005
+TOLERATED = 0.02
 """Nats per transition, besides LEAST_GAIN in all, that a simpler candidate may lose at most; a standard error of the
 difference that is larger is one of few data."""
 ENTRIES_TO_CHOOSE = 16_000
