@@ -483,6 +483,7 @@ def test_summary_says_what_was_chosen(rich):
     assert text.count("+0.0000") >= 1
     for candidate in rich.candidates:
         what = f"waves for {LINKS[candidate.link].symbol}, frequencies of the {candidate.frequencies}"
+        what = "constant" if candidate.frequencies == "none" else what
         assert f"{candidate.structure}, {what}" in text
     for j in range(2):
         assert rich.drift_function.training.depends_on(j, rich.input_names) in text

@@ -12,6 +12,7 @@ from itofit.data.passes import added
 from itofit.learning.automatic.cells import FOLDS
 from itofit.learning.automatic.covariance import (
     MARGIN,
+    MARGIN_OF_TRACE,
     ScoringSums,
     fit_covariance,
     held_out_losses,
@@ -524,13 +525,13 @@ def losses_of(nll, floors):
     return Losses(np.asarray(floors), nll.sum(axis=1, keepdims=True), (nll @ nll.T)[:, :, None])
 
 
-def test_the_largest_limit_that_costs_hardly_more_is_taken_up_to_the_least_value():
+def test_the_largest_limit_that_costs_hardly_more_is_taken_whatever_the_least_value():
     floors = [1e-3, 1e-2, 1e-1]
     nll = np.array([[10.0], [10.0 + 0.9 * HARDLY_WORSE], [10.0 + 10 * HARDLY_WORSE]]) * np.ones(1)
     losses = Losses(np.array(floors), nll, np.zeros((3, 3, 1)))  # differences without an error
     most = np.array([5.0])
     np.testing.assert_array_equal(losses.limits(np.array([1.0]), most)[0], [[1e-2], [5.0]])
-    np.testing.assert_array_equal(losses.limits(np.array([5e-3]), most)[0], [[1e-3], [5.0]])
+    np.testing.assert_array_equal(losses.limits(np.array([5e-3]), most)[0], [[1e-2], [5.0]])
     assert losses.limits(np.array([1.0]), most)[1] == nll[1, 0]
 
 
@@ -545,6 +546,7 @@ def test_a_limit_that_is_not_significantly_worse_is_taken():
     noisy += (20 - noisy.sum()) / 100  # worse by 20, with a standard error of about 50
     losses = losses_of([same, noisy], [1e-3, 1e-2])
     assert losses.limits(np.array([1.0]), np.array([5.0]))[0][0] == 1e-2
+    assert losses.limits(np.array([5e-3]), np.array([5.0]))[0][0] == 1e-3  # but not above the least value
     steady = losses_of([same, same + 0.2], [1e-3, 1e-2])  # worse by 20, with a standard error of 2
     assert steady.limits(np.array([1.0]), np.array([5.0]))[0][0] == 1e-3
 
@@ -588,28 +590,40 @@ def test_cell_nll_with_limits_is_that_of_the_limited_values():
 def test_limits_of_a_fit_hold_its_values_on_the_data(link, shape):
     basis, products = products_of(varying, U, shape)
     fit = fit_covariance(products, basis, link, shape)
-    limits = np.array([[-np.inf] * 2, [np.inf] * 2])
-    C, _ = covariance_at(products.ones @ fit.B, link, shape, limits)
-    values = np.linalg.eigvalsh(C) if shape is FULL else C[:, [0, 1], [0, 1]]
-    np.testing.assert_allclose(fit.limits[1], MARGIN * (values.max(axis=0) if shape is DIAGONAL else values.max()))
+    values = fit.model.parts(products.ones @ fit.B, products.S).C
+    if shape is DIAGONAL:
+        np.testing.assert_allclose(fit.limits[1], MARGIN * values.max(axis=0))
+    else:  # no eigenvalue exceeds the trace, which is known to a few hundredths
+        largest = np.trace(varying(U), axis1=1, axis2=2).max()
+        np.testing.assert_allclose(fit.limits[1], MARGIN_OF_TRACE * largest, rtol=0.2)
+        assert values.max() <= fit.limits[1, 0]
     assert (fit.limits[0] > 0).all()
     assert (fit.limits[0] <= fit.limits[1]).all()
 
 
 @pytest.mark.parametrize("shape", [FULL, DIAGONAL], ids=str)
-def test_held_out_losses_are_the_nll_of_each_cell_with_limits_that_suit_them(shape):
+def test_held_out_losses_are_the_nll_of_each_cell_within_the_limits(shape):
     basis, products = products_of(varying, U, shape)
     fit = fit_covariance(products, basis, LOG, shape)
     _, new = products_of(varying, U, shape, seed=1, count=2)
-    H = new.ones @ fit.B
-    losses = Losses.of(fit.model, fit.model.parts(H, new.S), new.count, fit.limits[1])
-    limits, total = losses.limits(fit.least, fit.limits[1])
-    C, _ = covariance_at(H, LOG, shape, limits)
+    C, _ = covariance_at(new.ones @ fit.B, LOG, shape, fit.limits)
     S = new.S[:, [[0, 1], [1, 2]]] if shape is FULL else new.S[:, :, None] * np.eye(2)
     expected = 0.5 * (2 * np.linalg.slogdet(C)[1] + np.trace(np.linalg.solve(C, S), axis1=1, axis2=2))
-    losses = held_out_losses(fit, new)
-    np.testing.assert_allclose(losses, expected, rtol=1e-8, atol=1e-8)
-    assert losses.sum() == pytest.approx(total, rel=1e-9)
+    np.testing.assert_allclose(held_out_losses(fit, new), expected, rtol=1e-8, atol=1e-8)
+
+
+@each_link
+@pytest.mark.parametrize("shape", [FULL, DIAGONAL], ids=str)
+def test_few_cells_are_judged_by_fits_without_their_fold(link, shape):
+    """The loss of each fold is that of a fit to the others from the beginning, up to where scoring ends."""
+    basis, products = products_of(varying, U[:300], shape)
+    fit = fit_covariance(products, basis, link, shape)
+    assert fit.cv_nll == pytest.approx(fit.held_out.sum() / products.count.sum())
+    losses = []
+    for k in range(FOLDS):
+        others = fit_covariance(products.at(np.flatnonzero(products.fold != k)), basis, link, shape)
+        losses.append(held_out_losses(others, products.at(np.flatnonzero(products.fold == k))))
+    assert fit.cv_nll == pytest.approx(np.concatenate(losses).mean(), abs=0.05)
 
 
 # Other data

@@ -36,6 +36,8 @@ LARGEST_EXPONENT = 200.0
 """|η| of the log link is cut there: that is all of double precision."""
 LARGEST_LOG_STEP = 3.0
 """By how much log C may change in one step of a fit, a factor of twenty, and by how much a fold's C may differ."""
+NEARLY_ALL = 0.98
+"""Share of the places at which that holds for a full Σ: a few where its axes jump would stop all others."""
 TO_THE_BOUNDARY = 0.9
 """How much of the way to a C of zero one step of a fit with the identity link may go."""
 LARGEST_FOLD_FACTOR = 10.0
@@ -256,8 +258,9 @@ class Log(Link):
         return np.asarray(np.exp(0.5 * (a + b)) * ratio)
 
     def largest_share(self, H: Float, change: Float, shape: Shape) -> Float:
-        """As much as changes C by no more than a factor."""
-        share = min(1.0, LARGEST_LOG_STEP / max(float(np.abs(change).max()), 1e-300))
+        """As much as changes C by no more than a factor, of a full Σ at nearly all places."""
+        largest = np.quantile(np.abs(change).max(axis=1), 1.0 if shape.separate else NEARLY_ALL)
+        share = min(1.0, LARGEST_LOG_STEP / max(float(largest), 1e-300))
         return share * super().largest_share(H, change, shape)
 
     def near(self, values: Float, H: Float, shape: Shape) -> Float:

@@ -268,7 +268,7 @@ def _check_origin(sde: LearnedSDE) -> None:
         _check_kind("a candidate", candidate, Candidate)
         one_of("structure", candidate.structure, get_args(Structure))
         one_of("link", candidate.link, tuple(LINKS))
-        one_of("frequencies", candidate.frequencies, ("start", "search"))
+        one_of("frequencies", candidate.frequencies, ("start", "search", "none"))
         if not isinstance(candidate.loss, float) or not np.isfinite(candidate.loss):
             raise InputError(f"loss of a candidate must be a finite number, got {candidate.loss!r}")
     _check_kind("data", sde.data, DataSummary)

@@ -12,7 +12,7 @@ from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import Float, InputError, Option, fraction
 from itofit.data.names import Kind, names_of
-from itofit.matrices.links import LINKS, Link, LinkName, Shape
+from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.sde import BATCH_ROWS, SDE
@@ -20,6 +20,8 @@ from itofit.model.summary import dimensions, summary_of
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
 
 UNLIMITED = np.array([[-np.inf], [np.inf]])
+BEYOND_LIMITS = 10.0
+"""Factor beyond the limits of Σ at which intervals of variances end."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -200,7 +202,8 @@ class LearnedSDE(SDE):
     def variance_interval(self, x: npt.ArrayLike, level: float = 0.95) -> tuple[Float, Float]:
         """Intervals for the variances Σ_ii at the points x of shape (n, m): two arrays of shape (n, d), low and high.
 
-        They are Gaussian in log Σ_ii, so that they stay positive.
+        They are Gaussian in log Σ_ii, so that they stay positive, and end a factor of ten beyond the limits of Σ
+        (`limits`): where no data are, an amplitude that could be anything says nothing more.
 
         Parameters
         ----------
@@ -211,7 +214,10 @@ class LearnedSDE(SDE):
         sigma, std = self.covariance(x, return_std=True)
         own, spread = (np.diagonal(a, axis1=1, axis2=2) for a in (sigma, std))
         width = normal_quantile(0.5 + 0.5 * fraction("level", level)) * spread / own
-        return own * np.exp(-width), own * np.exp(width)
+        mean = np.sum(self.floor_factor**2, axis=1)
+        least, most = self.limits[0] * mean / BEYOND_LIMITS, self.limits[1] * mean * BEYOND_LIMITS
+        grown = np.exp(np.minimum(width, LARGEST_EXPONENT))
+        return np.minimum(own, np.maximum(own / grown, least)), np.maximum(own, np.minimum(own * grown, most))
 
     def floored(self, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Where `covariance` had to keep an eigenvalue within its limits: an array of bool of shape (n,)."""

@@ -119,6 +119,12 @@ def candidates_text(candidates: tuple[Candidate, ...]) -> list[str]:
     """One line for each candidate, the best first."""
     best = min(candidate.loss for candidate in candidates)
     return [
-        f"{c.structure}, waves for {LINKS[c.link].symbol}, frequencies of the {c.frequencies}: {c.loss - best:+.4f}"
+        f"{c.structure}, {_form_of(c)}: {c.loss - best:+.4f}"
         for c in sorted(candidates, key=lambda candidate: candidate.loss)
     ]
+
+
+def _form_of(candidate: Candidate) -> str:
+    if candidate.frequencies == "none":
+        return "constant"
+    return f"waves for {LINKS[candidate.link].symbol}, frequencies of the {candidate.frequencies}"

@@ -149,7 +149,7 @@ class Candidate(NamedTuple):
     """A covariance that was tried, and its loss on folds that it was not fitted to."""
 
     structure: Structure
-    frequencies: str  # "start" or "search"
+    frequencies: str  # "start", "search", or "none" for a constant
     link: LinkName
     loss: float
 

@@ -1,7 +1,7 @@
 """Which covariance: its frequencies, its link, and whether it has off-diagonal entries.
 
-Candidates are fitted to two of the five folds and compared on the others. A candidate is replaced only by one that
-is better by more than a standard error, so that of candidates that are equally good the simplest is used.
+Candidates are compared by the likelihood of every cell with amplitudes that have not seen its fold. A simpler one is
+replaced only by one that is better by more than a standard error, or by so much that it matters.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import chdtri
 
 from itofit._checks import Float
 from itofit._progress import Progress
 from itofit.learning.automatic.cells import Cells
 from itofit.learning.automatic.covariance import fit_covariance, held_out_losses
-from itofit.learning.automatic.evidence import Basis, with_intercept
+from itofit.learning.automatic.evidence import Basis
 from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.matrices.links import Link, Shape
@@ -25,11 +26,16 @@ from itofit.model.training import Candidate
 FALSE_ALARM = 0.01
 """Probability that off-diagonal entries of Σ are tried although there are none."""
 LEAST_GAIN = 2.0
-"""Of the log-likelihood of held-out folds, beyond its standard error, that off-diagonal entries of Σ must bring."""
-FOLDS_TO_FIT = 2
-"""Of the five folds: on them the candidates are fitted, and on the others compared."""
+"""Of the log-likelihood of held-out folds, that off-diagonal entries of Σ must bring."""
+TOLERATED = 0.02
+"""Nats per transition, besides LEAST_GAIN in all, that a simpler candidate may lose at most; a standard error of the
+difference that is larger is one of few data."""
 ENTRIES_TO_CHOOSE = 16_000
 """Cells that candidates are fitted to, at most, times the number of entries of Σ: enough to tell them apart."""
+LEAST_PER_ENTRY = 10
+"""Transitions for each entry of Σ, below which a full one is constant."""
+CONSTANT = "none"
+"""Name of the frequencies of a constant Σ."""
 
 
 class ResidualProducts(NamedTuple):
@@ -52,33 +58,46 @@ class ResidualProducts(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A candidate and what it loses on each of the held-out cells."""
+    """A candidate and what it loses on each cell, fitted to other folds."""
 
-    frequencies: str  # "start" or "search"
+    frequencies: str  # "start", "search" or "none"
     sigma: Sigma
     losses: Float
 
     def gain_of(self, other: Trial) -> float:
-        """How much better another one is, less the standard error of that."""
+        """How much better another one is."""
+        return float((self.losses - other.losses).sum())
+
+    def tolerance(self, other: Trial, N: float) -> float:
+        """How much worse than another one it may be of N transitions and still be as good."""
         difference = self.losses - other.losses
-        return float(difference.sum() - np.sqrt(len(difference)) * difference.std())
+        return min(float(np.sqrt(len(difference)) * difference.std()), LEAST_GAIN + TOLERATED * N)
 
 
-def simplest_of_the_best(trials: list[Trial]) -> Trial:
-    """The first that the best does not beat significantly."""
+def simplest_of_the_best(trials: list[Trial], N: float) -> Trial:
+    """The first that the best does not beat significantly, judged by N transitions."""
     best = min(trials, key=lambda trial: float(trial.losses.sum()))
-    return next(trial for trial in trials if trial is best or trial.gain_of(best) <= 0)
+    return next(trial for trial in trials if trial is best or trial.gain_of(best) <= trial.tolerance(best, N))
 
 
 def correlated(cells: Cells, sigma: Sigma, X: Float) -> bool:
-    """Whether residuals in units of a diagonal covariance are correlated, everywhere or as a feature varies."""
-    rows, cols = entries("full", len(sigma.L))
+    """Whether residuals in units of a diagonal covariance are correlated, everywhere or as a feature varies.
+
+    Two tests, each with half of FALSE_ALARM: the likelihood ratio of constant correlations and none, and the
+    correlation of the products with each feature.
+    """
+    d, N = len(sigma.L), cells.count.sum()
+    rows, cols = entries("full", d)
     off = rows > cols
-    variances = np.diagonal(sigma.at(cells.u), axis1=1, axis2=2)
-    products = cells.sums[:, off] / np.sqrt(variances[:, rows[off]] * variances[:, cols[off]])
-    ones = with_intercept(X)
-    z = (ones.T @ products) / np.sqrt(np.maximum((ones**2).T @ products**2, 1e-300))
-    return bool(np.abs(z).max(initial=0.0) > np.sqrt(2 * np.log(z.size / FALSE_ALARM + 1)))
+    unit = np.sqrt(np.diagonal(sigma.at(cells.u), axis1=1, axis2=2))
+    products = cells.sums / (unit[:, rows] * unit[:, cols])
+    mean = to_matrices(products.sum(axis=0)[None], "full", d)[0]
+    scale = 1 / np.sqrt(np.diagonal(mean))
+    ratio = -(N - (2 * d + 11) / 6) * np.linalg.slogdet(mean * np.outer(scale, scale))[1]  # Bartlett's
+    if ratio > chdtri(int(off.sum()), FALSE_ALARM / 2):
+        return True
+    z = (X.T @ products[:, off]) / np.sqrt(np.maximum((X**2).T @ products[:, off] ** 2, 1e-300))
+    return bool(np.abs(z).max(initial=0.0) > np.sqrt(2 * np.log(z.size / (FALSE_ALARM / 2) + 1)))
 
 
 class Comparison:
@@ -107,23 +126,30 @@ class Comparison:
         self.products, self.bases, self.links, self.ridge, self.bar = products, bases, links, ridge, bar
         cells = products.cells
         self.features = {name: features_at(basis, cells.u) for name, basis in bases.items()}
-        self.fitted_to = np.flatnonzero(cells.fold < FOLDS_TO_FIT)
-        self.compared_on = np.flatnonzero(cells.fold >= FOLDS_TO_FIT)
         self.trials: list[Trial] = []
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """What was tried, with the loss of each transition on the held-out folds."""
-        n = self.products.cells.count[self.compared_on].sum()
+        """What was tried, with the loss of each transition on folds that it was not fitted to."""
         return tuple(
-            Candidate(t.sigma.fit.shape.structure, t.frequencies, t.sigma.fit.link.name, float(t.losses.sum() / n))
+            Candidate(
+                t.sigma.fit.shape.structure,
+                t.frequencies,
+                t.sigma.fit.link.name,
+                float(t.losses.sum() / self.n_transitions),
+            )
             for t in self.trials
         )
+
+    @property
+    def n_transitions(self) -> float:
+        """How many there are."""
+        return float(self.products.cells.count.sum())
 
     def choose(self, structure: Structure | None) -> Sigma:
         """The covariance that predicts held-out folds best, of one structure or of either."""
         chosen = self._chosen(structure)
-        best = chosen.sigma.simplified()
+        best = chosen.sigma
         for other in self.trials:
             same = other.frequencies == chosen.frequencies and other.sigma.fit.shape == best.fit.shape
             if same and other.sigma.fit.link is self.links[0]:
@@ -131,34 +157,41 @@ class Comparison:
         return best
 
     def _chosen(self, structure: Structure | None) -> Trial:
-        first = structure or "diagonal"
-        chosen = simplest_of_the_best(self._try(first, list(self.bases)[-1:], self.links))
-        link = chosen.sigma.fit.link
-        if len(self.bases) > 1:  # the start's frequencies, unless those that were found are better
-            chosen = simplest_of_the_best([*self._try(first, ["start"], [link]), chosen])
+        chosen = self._best_of(structure or "diagonal")
         X = self.features[chosen.frequencies]
         if structure is not None or not correlated(self.products.cells, chosen.sigma, X):
             return chosen
-        full = self._try("full", self.bases, [chosen.sigma.fit.link])
-        best = simplest_of_the_best(full)
-        if chosen.gain_of(best) <= LEAST_GAIN:
-            return chosen
-        others = [link for link in self.links if link is not chosen.sigma.fit.link]
-        return simplest_of_the_best([*full, *self._try("full", [best.frequencies], others)])
+        full = self._try("full", [CONSTANT], self.links)
+        if LEAST_PER_ENTRY * full[0].sigma.fit.shape.n_entries <= self.n_transitions:
+            full.append(self._best_of("full"))
+        best = min(full, key=lambda trial: float(trial.losses.sum()))
+        return best if chosen.gain_of(best) > LEAST_GAIN else chosen
+
+    def _best_of(self, structure: Structure) -> Trial:
+        """Of one structure: links with the frequencies that were found, then those of the start with the best link."""
+        best = self._simplest(self._try(structure, list(self.bases)[-1:], self.links))
+        if len(self.bases) == 1:
+            return best
+        return self._simplest([*self._try(structure, ["start"], [best.sigma.fit.link]), best])
+
+    def _simplest(self, trials: list[Trial]) -> Trial:
+        return simplest_of_the_best(trials, self.n_transitions)
 
     def _try(self, structure: Structure, names: Iterable[str], links: Iterable[Link]) -> list[Trial]:
-        """Fit candidates to some folds and judge them on the others."""
+        """Fit candidates to cells of all folds, and judge them on all cells."""
         cells, (L, S) = self.products.cells, self.products.in_units(structure)
-        shape = Shape(structure, len(L))
-        rows = self.fitted_to[:: max(1, -(-len(self.fitted_to) * S.shape[1] // ENTRIES_TO_CHOOSE))]
+        shape, in_units = Shape(structure, len(L)), cells.count * np.log(np.diagonal(L)).sum()
+        rows = np.random.default_rng(0).permutation(len(S))  # every fold, wherever its cells stand
+        fitted, others = np.sort(rows[: ENTRIES_TO_CHOOSE // S.shape[1]]), rows[ENTRIES_TO_CHOOSE // S.shape[1] :]
         new = []
         for name in names:
-            basis, products = self.bases[name], Products.of(self.features[name], S, cells.count, cells.fold)
-            held_out = products.at(self.compared_on)
+            basis, X = self.bases.get(name), self.features.get(name, np.empty((len(S), 0)))
+            products = Products.of(X, S, cells.count, cells.fold)
             for link in links if basis is not None else self.links[:1]:
                 self.bar.show("covariance", f"{structure}, {link.symbol} as a sum of waves")
-                fit = fit_covariance(products.at(rows), basis, link, shape, self.ridge)
-                losses = held_out_losses(fit, held_out) + held_out.count * np.log(np.diagonal(L)).sum()
-                new.append(Trial(name, Sigma(basis, L, fit), losses))
+                fit = fit_covariance(products.at(fitted), basis, link, shape, self.ridge)
+                losses = np.empty(len(S))
+                losses[fitted], losses[others] = fit.held_out, held_out_losses(fit, products.at(others))
+                new.append(Trial(name, Sigma(basis, L, fit), losses + in_units))
         self.trials += new
         return new

@@ -49,7 +49,10 @@ LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
 LEAST_NOISE = 1e-10
 """Least variance of the noise, relative to that of the targets: what errors of A leave of a fit without noise."""
-JITTERS = (1e-12, 1e-9, 1e-6)
+ERROR_OF_SUMS = 1e-11
+"""Least λ of a regression, above the error of sums from moments: they may leave less than nothing of features that are
+combinations of others."""
+JITTERS = (1e-12, 1e-9, 1e-6, 1e-4, 1e-2)
 """Added to the diagonal of normal equations, in units of itself: the first that makes them positive definite."""
 FIRST_RIDGE_OF_ALL, FIRST_RIDGE_OF_PAIRS = 100.0, 10.0
 """Ridges that waves in all directions start from, and in the plane of two of more inputs, against 1 for others."""
@@ -179,7 +182,8 @@ def principal_features(omega: Float, group: Int, gram: Float, right: Float) -> t
     G = gram[np.ix_(waves, waves)] / total - np.outer(mean, mean)
     b = right[waves] - np.outer(mean, right[one])
     both = np.concatenate([group, group])
-    parts, penalties, groups, largest = [], [], [], []
+    parts, penalties, groups = [], [], []
+    largest: list[float] = []
     with one_blas_thread:
         for g in np.unique(group):
             places = np.flatnonzero(both == g)
@@ -192,7 +196,7 @@ def principal_features(omega: Float, group: Int, gram: Float, right: Float) -> t
             parts.append(part)
             penalties.append(values[-1] / values[kept])
             groups.append(np.full(part.shape[1], g))
-            largest.append(1.0 if g < 0 else values[-1])
+            largest += [1.0 if g < 0 else values[-1]] * bool(kept.any())
         T = np.concatenate(parts, axis=1)
         A = total * (T.T @ G @ T)
         basis = Basis(omega, T, mean @ T, np.concatenate(penalties), np.concatenate(groups), np.array(largest))
@@ -224,9 +228,10 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
         Algorithm 1's λ, instead of ridges of largest evidence.
     """
     _, place = np.unique(basis.group, return_inverse=True)
+    least = given_ridges(ERROR_OF_SUMS, n, basis)
 
     def solve(ridges: Float) -> Solution:
-        P = ridges[place] * basis.penalty
+        P = np.maximum(ridges, least)[place] * basis.penalty
         c, inverse_diagonal, log_det = solve_penalised(A, b, P)
         determined = np.bincount(place, 1 - inverse_diagonal * P).astype(float)
         rss = max(float(squares - 2 * b @ c + c @ A @ c), LEAST_NOISE * squares)

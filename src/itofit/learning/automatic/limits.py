@@ -47,14 +47,15 @@ class Losses(NamedTuple):
     def limits(self, least: Float, most: Float) -> tuple[Float, float]:
         """Limits (2, d) with the largest lower ones that no others beat significantly, and the loss with them.
 
-        They exceed `least` only if that lowers the loss.
+        They exceed `least` only if that lowers the loss or costs no more than HARDLY_WORSE: that few data lie below
+        does not mean that new ones will.
         """
         k = np.arange(self.sums.shape[1])
         best = np.argmin(self.sums, axis=0)
         own = np.einsum("ffk->fk", self.products)
         error = np.sqrt(np.maximum(own - 2 * self.products[:, best, k] + own[best, k], 0.0))
-        good = self.sums <= self.sums.min(axis=0) + HARDLY_WORSE + 2 * error
-        good &= self.floors[:, None] <= np.maximum(self.floors[best], least)
+        worse = self.sums - self.sums.min(axis=0) - HARDLY_WORSE
+        good = (worse <= 2 * error) & (self.floors[:, None] <= np.maximum(self.floors[best], least)) | (worse <= 0)
         chosen = len(self.floors) - 1 - np.argmax(good[::-1], axis=0)
         lower = np.broadcast_to(self.floors[chosen], most.shape)
         return np.stack([lower, np.maximum(most, lower)]), float(self.sums[chosen, k].sum())

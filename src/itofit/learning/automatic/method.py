@@ -231,7 +231,10 @@ class Automatic:
             # With more data the simplest link may be as good after all
             simple = fit_covariance(rows, sigma.basis, simplest, fit.shape, ridge, start=sigma.simplest)
             new = min(new, simple, key=lambda each: each.cv_nll)
-        return Sigma(sigma.basis, L, new)
+        if sigma.constant or (new.ridges < SWITCHED_OFF).any():
+            return Sigma(sigma.basis, L, new)
+        alone = Products.of(features_at(None, cells.u), S, cells.count, cells.fold)
+        return Sigma(None, L, fit_covariance(alone, None, simplest, fit.shape))
 
     # Functions of a model
 

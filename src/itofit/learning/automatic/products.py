@@ -13,6 +13,9 @@ quasi-likelihood
 
 that belongs to it is minimised: κ = 0 is the Gaussian one, a large κ that of counts. Otherwise the places of weakest
 noise, where single jumps say everything, would decide the fit.
+
+Eigenvalues of a full C have an upper limit, C = min(g(η), limit), also while it is fitted. A noise that is nearly
+singular in a direction that turns needs an H that changes fast, and waves that cannot follow would overshoot.
 """
 
 from __future__ import annotations
@@ -62,11 +65,12 @@ class NoiseModel(NamedTuple):
     link: Link
     shape: Shape
     kappa: float = 0.0
+    most: float = np.inf  # upper limit of the eigenvalues of C
 
     def parts(self, H: Float, S: Float) -> Parts:
         """H (n, p) by its eigenvalues, with S (n, p) in the axes of its eigenvectors."""
         spectrum = Spectrum.of(H, self.shape)
-        return Parts(spectrum, self.link.value(spectrum.eta), spectrum.turned(S, self.shape))
+        return Parts(spectrum, np.minimum(self.link.value(spectrum.eta), self.most), spectrum.turned(S, self.shape))
 
     def nll(self, parts: Parts, count: Float) -> float:
         """The (quasi-)likelihood of all cells; infinite if a C is not positive definite."""
@@ -91,20 +95,36 @@ class NoiseModel(NamedTuple):
         if spectrum.Q is None:
             E, inverse = self.link.slope(spectrum.eta), 0.5 / (C * (C + self.kappa))
             return (count[:, None] * C - turned) * E * inverse, count[:, None] * E**2 * inverse
+        changes = self.changes(parts)
+        root = 1 / np.sqrt(C)
+        inner = count[:, None, None] * np.eye(self.shape.d) - turned * root[:, :, None] * root[:, None, :]
+        gradient = 0.5 * (changes @ inner.reshape(len(C), -1, 1))[:, :, 0]
+        return gradient, 0.5 * count[:, None] * np.einsum("nea,nea->ne", changes, changes)
+
+    def changes(self, parts: Parts) -> Float:
+        """C^(-1/2) ∂C/∂H_e C^(-1/2) in the axes of a full H, for each of its entries e: shape (n, p, d²).
+
+        Half of their products is what each transition is expected to say of pairs of entries.
+        """
+        spectrum, C, _ = parts
+        assert spectrum.Q is not None
         d, Q, root = self.shape.d, spectrum.Q, 1 / np.sqrt(C)
-        both = root[:, :, None] * root[:, None, :]
-        K = self.link.divided_difference(spectrum.eta) * both
-        inner = 0.5 * K * (count[:, None, None] * np.eye(d) - turned * both)
-        matrices = Q @ inner @ Q.swapaxes(1, 2)  # the gradient in H
+        K = self._divided_difference(spectrum.eta, C) * (root[:, :, None] * root[:, None, :])
         rows, cols = entries(self.shape.structure, d)
-        gradient = np.where(rows == cols, 1.0, 2.0) * matrices[:, rows, cols]
-        weight = np.empty_like(gradient)
+        changes = np.empty((len(C), len(rows), d, d))
         for place, (i, j) in enumerate(zip(rows, cols, strict=True)):
-            change = Q[:, i, :, None] * Q[:, j, None, :]
-            if i != j:
-                change = change + change.swapaxes(1, 2)
-            weight[:, place] = 0.5 * count * ((K * change) ** 2).sum(axis=(1, 2))
-        return gradient, weight
+            turned = Q[:, i, :, None] * Q[:, j, None, :]
+            changes[:, place] = K * (turned if i == j else turned + turned.swapaxes(1, 2))
+        return changes.reshape(len(C), len(rows), d * d)
+
+    def _divided_difference(self, eta: Float, C: Float) -> Float:
+        """K_ab for eigenvalues η of H and C of C, shape (n, d): also where the upper limit keeps C down."""
+        K = self.link.divided_difference(eta)
+        kept_down = self.link.value(eta) > C
+        changed = kept_down[:, :, None] | kept_down[:, None, :]
+        difference = eta[:, :, None] - eta[:, None, :]
+        ratio = (C[:, :, None] - C[:, None, :]) / np.where(difference == 0, 1.0, difference)
+        return np.where(changed, ratio, K)
 
     def tails(self, H: Float, S: Float, count: Float) -> float:
         """κ, from the variance 2C² + 2κC of the products of each transition: zero for Gaussian noise.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +10,6 @@ from itofit._checks import Float
 from itofit.learning.automatic.covariance import CovarianceFit
 from itofit.learning.automatic.evidence import NO_FEATURES, Basis
 from itofit.matrices.symmetric import symmetric, to_matrices
-from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries
 
@@ -33,13 +31,6 @@ class Sigma(NamedTuple):
     def constant(self) -> bool:
         """Whether it is the same everywhere."""
         return self.basis is None
-
-    def simplified(self) -> Sigma:
-        """The same as a constant, if all of its features are switched off."""
-        if self.basis is None or (self.fit.ridges < SWITCHED_OFF).any():
-            return self
-        constant = replace(self.fit, B=self.fit.B[:1], ridges=self.fit.ridges[:, :0], systems=[])  # it is fitted again
-        return Sigma(None, self.L, constant)
 
     def at(self, u: Float) -> Float:
         """Σ at scaled points, shape (n, d, d)."""

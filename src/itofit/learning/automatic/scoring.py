@@ -1,0 +1,163 @@
+"""Fisher scoring: the amplitudes of H by least squares with the weights that belong to the current C, again and again.
+
+Ridges of largest evidence are found on the way. Entries of a full H are moved together where they are few: where noise
+is nearly singular, what one of them may do depends on the others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from itofit._blocks import map_tasks
+from itofit._checks import Float
+from itofit.learning.automatic.drift import normal_matrix
+from itofit.learning.automatic.evidence import (
+    SETTLED,
+    Basis,
+    amplitude_ridges,
+    best_ridges,
+    first_ridges,
+    given_ridges,
+    solve_penalised,
+)
+from itofit.learning.automatic.products import NoiseModel, Parts, Products
+from itofit.model.training import SWITCHED_OFF
+
+MOST_STEPS = 40
+"""Of scoring; most fits settle within ten."""
+ROUNDS_FIRST, ROUNDS_LATER = 12, 4
+"""Of the ridges, in the first step and in each later one."""
+STEPS_OF_TAILS, FIRST_STEP_OF_CELLS = 10, 3
+"""Scoring steps in which κ is estimated; of cells of many transitions, whose misfits look like tails, not the first."""
+STEPS_OF_FREEDOM = 3
+"""Scoring steps in which features that were switched off may come back."""
+MOST_HALVINGS = {True: 16, False: 6}
+"""Of a step, for decoupled entries, and for others, each of which costs eigenvalues."""
+ROUNDING = 1e-6
+"""Log-likelihood by which rounding may make a step look worse."""
+LEAST_LIKELIHOOD_GAIN = 0.05
+"""Of the log-likelihood of all data: fits that gain less have settled."""
+MOST_IDLE = 3
+"""Steps in a row that gain less because C is near zero somewhere and they must be short."""
+MOST_COUPLED = 6
+"""Entries of a full H, up to which scoring moves them together; one by one it needs many more steps."""
+LEAST_WEIGHT = 1e-8
+"""Least weight of a transition in scoring, where C does not depend on H."""
+
+
+class Scoring(NamedTuple):
+    """Where Fisher scoring is."""
+
+    model: NoiseModel
+    B: Float  # (R + 1, p): intercept and c
+    ridges: Float  # (p, G)
+    P: Float  # (R + 1, p): ridge of every amplitude in the last step
+
+
+def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | None, first: int = 0) -> Scoring:
+    """Fisher scoring, from the first step or a later one: the model with its κ, and where amplitudes and ridges end."""
+    model, B, ridges, _ = scoring
+    ones, S, count, _ = products
+    H = ones @ B
+    P, parts, idle = np.zeros_like(B), model.parts(H, S), 0
+    for step in range(first, MOST_STEPS):
+        if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
+            model = model._replace(kappa=model.tails(H, S, count))
+        systems, weight, z = systems_of(model, products, H, parts)
+        spread = (weight * (z - H) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
+        new_ridges = np.empty_like(ridges)
+        for j, (A, b) in enumerate(systems):
+            if ridge is None:
+                old = ridges[j : j + 1]
+                if step < STEPS_OF_FREEDOM:
+                    old = np.where(old < SWITCHED_OFF, old, first_ridges(basis))
+                rounds = ROUNDS_LATER if step else ROUNDS_FIRST
+                own = best_ridges(A, b, basis, old, rounds, max(1.0, float(spread[j])))
+            else:
+                own = given_ridges(ridge, float(A[0, 0]), basis)[None]
+            new_ridges[j : j + 1], P[:, j] = own, amplitude_ridges(own, basis)
+        if not model.shape.separate and model.shape.n_entries <= MOST_COUPLED:
+            new = _coupled_step(model, products, parts, B, P)
+        else:
+            new = np.column_stack([solve_penalised(A, b, P[:, j])[0] for j, (A, b) in enumerate(systems)])
+        on = np.where(P < SWITCHED_OFF, P, 0.0)  # what was just switched off is on its way to zero
+        share, gain = _share_of_step(model, (B, new - B), (H, ones @ (new - B)), on, parts, products)
+        if not share.any():
+            return Scoring(model, B, new_ridges, P)  # up to rounding no step improves on what there is
+        free = step < STEPS_OF_FREEDOM and bool(len(basis.largest))
+        settled = not free and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
+        B, ridges = B + share * (new - B), new_ridges
+        H = ones @ B
+        parts = model.parts(H, S)
+        idle = idle + 1 if settled and (gain < LEAST_LIKELIHOOD_GAIN).all() else 0
+        if idle == MOST_IDLE or (idle and (gain < LEAST_LIKELIHOOD_GAIN * share)[share > 0].all()):
+            break
+    return Scoring(model, B, ridges, P)
+
+
+def _coupled_step(model: NoiseModel, products: Products, parts: Parts, B: Float, P: Float) -> Float:
+    """Amplitudes (R + 1, p) of a scoring step of all entries together, with ridges P (R + 1, p)."""
+    gradient, _ = model.derivatives(parts, products.count)
+    changes = np.sqrt(0.5 * products.count)[:, None, None] * model.changes(parts)
+    weight = changes @ changes.swapaxes(1, 2) + LEAST_WEIGHT * products.count[:, None, None] * np.eye(B.shape[1])
+    A = normal_matrix(products.ones, weight)
+    right = A @ B.T.ravel() - (gradient.T @ products.ones).ravel()
+    return solve_penalised(A, right, P.T.ravel())[0].reshape(B.T.shape).T
+
+
+def _share_of_step(
+    model: NoiseModel,
+    amplitudes: tuple[Float, Float],
+    values: tuple[Float, Float],
+    P: Float,
+    parts: Parts,
+    products: Products,
+) -> tuple[Float, Float]:
+    """How much of a step to take and what it gains: one number for all entries, or one for each if they are separate.
+
+    Parameters
+    ----------
+    model : NoiseModel
+    amplitudes, values : pairs of arrays
+        B and its change; H and its change.
+    P : array of shape (R + 1, p)
+        Ridges of the amplitudes.
+    parts : Parts
+        At H.
+    products : Products
+    """
+    (B, step), (H, change), count = amplitudes, values, products.count
+    loss = model.nlls(parts, count) + model.together(0.5 * (P * B**2).sum(axis=0))
+    share = model.link.largest_share(H, change, model.shape)
+    for _ in range(MOST_HALVINGS[model.shape.separate]):
+        penalty = model.together(0.5 * (P * (B + share * step) ** 2).sum(axis=0))
+        gain = loss - model.nlls(model.parts(H + share * change, products.S), count) - penalty
+        worse = ~(gain >= -ROUNDING)
+        if not worse.any():
+            return share, gain
+        share[worse] *= 0.5
+    return np.where(worse, 0.0, share), np.where(worse, 0.0, gain)
+
+
+def systems_of(
+    model: NoiseModel, products: Products, H: Float, parts: Parts
+) -> tuple[list[tuple[Float, Float]], Float, Float]:
+    """One scoring step as a least-squares problem for each entry of H: A and b, and its weights and targets (n, p)."""
+    ones, _, count, _ = products
+    gradient, weight = model.derivatives(parts, count)
+    weight = np.maximum(weight, LEAST_WEIGHT * count[:, None])
+    z = H - gradient / weight
+
+    def system(j: int) -> tuple[Float, Float]:
+        return weighted_system(ones, weight[:, j], z[:, j])
+
+    return map_tasks(system, range(weight.shape[1]), len(ones)), weight, z
+
+
+def weighted_system(ones: Float, weight: Float, z: Float) -> tuple[Float, Float]:
+    """Left and right side of weighted least squares for targets z."""
+    root = np.sqrt(weight)
+    x = ones.T * root
+    return x @ x.T, x @ (root * z)
