@@ -228,10 +228,10 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
         Algorithm 1's λ, instead of ridges of largest evidence.
     """
     _, place = np.unique(basis.group, return_inverse=True)
-    least = given_ridges(ERROR_OF_SUMS, n, basis)
+    smallest = given_ridges(ERROR_OF_SUMS, n, basis)
 
     def solve(ridges: Float) -> Solution:
-        P = np.maximum(ridges, least)[place] * basis.penalty
+        P = np.maximum(ridges, smallest)[place] * basis.penalty
         c, inverse_diagonal, log_det = solve_penalised(A, b, P)
         determined = np.bincount(place, 1 - inverse_diagonal * P).astype(float)
         rss = max(float(squares - 2 * b @ c + c @ A @ c), LEAST_NOISE * squares)

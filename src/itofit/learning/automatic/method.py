@@ -46,6 +46,8 @@ from itofit.model.sde import BATCH_ROWS
 from itofit.model.training import SWITCHED_OFF, Candidate, LearnedFunction
 from itofit.waves.scaling import Scaling
 
+SIGNIFICANT = 2.0
+"""Standard deviations of a linear term, below which it is called zero."""
 POWER_NEEDED = 40.0
 """Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
 
@@ -241,11 +243,12 @@ class Automatic:
     def _drift_function(self, learned: LearnedDrift, posterior: Posterior) -> LearnedFunction:
         """A drift with the amplitudes of a posterior."""
         drift, basis, amplitudes = learned.drift, learned.basis, posterior.amplitudes
-        halved = basis.stays & (drift.ridges > len(learned.cells.u))  # linear terms of which less than half is left
-        ridges = np.where(halved, SWITCHED_OFF, drift.ridges)
+        training = learned.searched.training(
+            self.arff, basis, _reported(drift.ridges, basis, posterior), drift.determined
+        )
         return LearnedFunction(
             series=basis.series(amplitudes[:, 0], amplitudes[:, 1:].T, self.scaling),
-            training=learned.searched.training(self.arff, basis, ridges, drift.determined),
+            training=training,
             spread=spread_series(basis, posterior.squares, self.scaling),
         )
 
@@ -257,6 +260,17 @@ class Automatic:
             training=learned.searched.training(self.covariance_arff, sigma.basis, fit.ridges, fit.determined),
             spread=spread_series(sigma.features(self.scaling), squares, self.scaling),
         )
+
+
+def _reported(ridges: Float, basis: Basis, posterior: Posterior) -> Float:
+    """Ridges (d, G) as a training reports them: linear terms that may be zero, though never off, are called so."""
+    reported, linear = ridges.copy(), np.flatnonzero(basis.group < 0)
+    variances = np.diagonal(posterior.squares, axis1=1, axis2=2)[:, 1:][:, linear]
+    within_error = posterior.amplitudes[:, 1:][:, linear] ** 2 < SIGNIFICANT**2 * variances
+    places = np.searchsorted(np.unique(basis.group), basis.group[linear])
+    for output, place in zip(*np.nonzero(within_error), strict=True):
+        reported[output, places[place]] = SWITCHED_OFF
+    return reported
 
 
 def _moves_and_products(block: Transitions, fold: Int) -> Float:
