@@ -51,7 +51,8 @@ class Training:
         The groups of frequencies, as `itofit.waves.wave_groups` counts them: i moves along input i, the number of
         inputs (0, if there is one) in all directions.
     ridges : array of shape (p, G)
-        Ridge of each output and group; 1e12 where the data have switched it off; for linear terms, where they are zero within their error.
+        Ridge of each output and group; 1e12 where the data have switched it off, and for linear terms that are zero
+        within their error.
     n_standing_out : int
         Short waves that stood out of the noise at the start of the search.
     """

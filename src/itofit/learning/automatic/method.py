@@ -243,12 +243,10 @@ class Automatic:
     def _drift_function(self, learned: LearnedDrift, posterior: Posterior) -> LearnedFunction:
         """A drift with the amplitudes of a posterior."""
         drift, basis, amplitudes = learned.drift, learned.basis, posterior.amplitudes
-        training = learned.searched.training(
-            self.arff, basis, _reported(drift.ridges, basis, posterior), drift.determined
-        )
+        ridges = _reported(drift.ridges, basis, posterior)
         return LearnedFunction(
             series=basis.series(amplitudes[:, 0], amplitudes[:, 1:].T, self.scaling),
-            training=training,
+            training=learned.searched.training(self.arff, basis, ridges, drift.determined),
             spread=spread_series(basis, posterior.squares, self.scaling),
         )
 
