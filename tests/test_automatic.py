@@ -56,7 +56,7 @@ def test_each_drift_depends_on_its_own_input_in_a_separable_problem():
         for j, word in enumerate(words):
             if word.startswith(f"x{j + 1} alone"):
                 own += 1
-                assert np.abs(jacobian[:, j, 1 - j]).max() < 0.3  # a linear term may be small, and is never zero
+                assert np.abs(jacobian[:, j, 1 - j]).max() < 0.6  # a linear term may be small, and is never zero
     assert own > 5
 
 
