@@ -27,12 +27,10 @@ import numpy as np
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
-from itofit.data.passes import Data, add_up
-from itofit.data.rows import PASS_ROWS
-from itofit.data.transitions import Transitions
 from itofit.learning.automatic.drift import Drift
 from itofit.learning.automatic.evidence import NO_FEATURES, Basis, amplitude_ridges, solve_penalised, with_intercept
 from itofit.learning.automatic.sigma import Sigma, features_at
+from itofit.learning.followed import LEAST_VARIATION, Followed, lengths_chosen
 from itofit.learning.spread import Posterior, posterior_squares, spread_series
 from itofit.matrices.links import Spectrum
 from itofit.matrices.symmetric import entries, factors, symmetric
@@ -41,8 +39,6 @@ from itofit.model.likelihood import gaussian_nll
 from itofit.model.training import SWITCHED_OFF, StepCorrection
 from itofit.waves.scaling import Scaling
 
-LEAST_PLACES, PLACES_PER_FEATURE = 1_000, 6
-"""Transitions whose steps are followed: at least, and for each feature."""
 MOST_ROUNDS = 6
 """Of corrections; more bring nothing that data could show."""
 SHARES = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (0.5, 0.0), (0.0, 0.5), (0.2, 0.2), (0.2, 0.0), (0.0, 0.2))
@@ -57,12 +53,6 @@ HOPELESS = 1e6
 """What a correction costs that leaves no finite likelihood."""
 LEAST_SLOPE = 1e-3
 """Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
-LEAST_VARIATION = 0.01
-"""Standard deviation of h relative to its mean from which on it is asked who chose them."""
-MOST_NEIGHBOURS = 20
-"""Transitions that start nearby, of which the usual h is the mean."""
-SIGNIFICANT = 3.0
-"""Standard errors by which Δx must grow too little with h before paths are said to have chosen their steps."""
 JITTER = 1e-9
 """Ridge of projections, relative to the features' own sizes."""
 
@@ -77,25 +67,13 @@ class Corrected(NamedTuple):
     record: StepCorrection
 
 
-def followed_transitions(data: Data, n_rows: int, n_features: int, seed: int) -> Transitions:
-    """Enough of n_rows transitions, drawn at random, to follow the steps of a drift with so many features."""
-    share = max(LEAST_PLACES, PLACES_PER_FEATURE * n_features) / n_rows
-
-    def drawn(block: Transitions, number: int) -> list[Transitions]:
-        bits = np.random.PCG64(np.random.SeedSequence([seed, 2])).advance(number * PASS_ROWS)
-        rows = np.flatnonzero(np.random.Generator(bits).random(len(block)) < share)
-        return [block[rows]] if len(rows) else []
-
-    return Transitions.concatenate(add_up(data, drawn))
-
-
-def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> Corrected:
+def undo_step(followed: Followed, n_rows: int, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> Corrected:
     """Correct what was learned of one step.
 
     Parameters
     ----------
-    data : Transitions
-        Some of those it was learned from, whose steps are followed.
+    followed : Followed
+        Some of the transitions it was learned from.
     n_rows : int
         How many it was learned from.
     drift, basis : Drift, Basis
@@ -104,7 +82,7 @@ def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma:
         C.
     scaling : Scaling
     """
-    places = _Places(data, drift, basis, sigma, scaling)
+    places = _Places(followed, drift, basis, sigma, scaling)
     with one_blas_thread:
         state = first = places.start()
         n_rounds = 0
@@ -117,37 +95,12 @@ def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma:
             gained, state = state.loss - better.loss, better
             if state.loss < UNSEEN / n_rows or gained < LEAST_ROUND_GAIN * state.loss:
                 break
-        excess = places.excess(state)
+        excess = float(places.count @ places.excess(state))
     withheld = not excess < MOST_LOSS * len(drift.unit)
     state = first if withheld else state
     spread = places.spread_of_covariance(state, kept=withheld or places.chosen)
     record = places.record(state, change, n_rounds, excess, withheld)
     return Corrected(state.drift, state.sigma, *spread, record)
-
-
-def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: Float) -> bool:
-    """Whether paths chose the lengths of their steps: Δx does not grow by f as h does at one place.
-
-    Parameters
-    ----------
-    u, h, increments : arrays of shapes (n, m), (n,) and (n, d)
-        Transitions, their inputs scaled.
-    drift, sigma : arrays of shapes (n, d) and (n, d, d)
-        m and C there.
-    """
-    if not h.std() > LEAST_VARIATION * h.mean() or len(h) < MOST_NEIGHBOURS:
-        return False
-    from scipy.spatial import cKDTree  # noqa: PLC0415  # a quarter of the time to import itofit
-
-    near = cKDTree(u).query(u, k=MOST_NEIGHBOURS)[1]
-    usual = h[near[:, 1:]].mean(axis=1)  # not its own
-    longer = (h - usual) / usual
-    residual = increments - h[:, None] * drift
-    unit, white = np.moveaxis(np.linalg.solve(factors(sigma), np.stack([drift, residual], axis=2)), 2, 0)
-    size = (unit**2).sum(axis=1)
-    information = max(float((longer**2 * usual) @ size), 1e-300)
-    slope = longer @ (unit * white).sum(axis=1) / information
-    return bool(slope < -0.5 - SIGNIFICANT * np.sqrt(longer**2 @ (h * size)) / information)
 
 
 class _State(NamedTuple):
@@ -180,10 +133,12 @@ class _Places:
     As in the fits that are corrected, they count for the drift by their lengths, and for the covariance alike.
     """
 
-    def __init__(self, data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> None:
+    def __init__(self, followed: Followed, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> None:
+        data = followed.data
         self.x, self.increments, self.h = data.inputs, data.increments, data.h
+        self.count = followed.count / followed.count.sum()
         self.underdamped = data.kind == "underdamped"
-        self.weight = data.h / data.h.sum()
+        self.weight = self.count * data.h / (self.count @ data.h)
         self.basis, self.scaling, self.learned, self.learned_sigma = basis, scaling, drift, sigma
         self.noise = posterior_squares(drift.systems, drift.unit)
         self.ones = self.features(self.x)
@@ -234,17 +189,18 @@ class _Places:
         grown = np.zeros_like(self.C) if self.chosen else _in_units(covariance - self.C, self.C)
         if self.h.std() > LEAST_VARIATION * self.h.mean():  # m and C are means over steps of all lengths at a place
             away = self.smoothed(away, self.weight)
-            grown = self.smoothed(grown, np.full(len(self.h), 1 / len(self.h)))
+            grown = self.smoothed(grown, self.count)
         ratio, axes = np.linalg.eigh(np.eye(grown.shape[1]) + grown)
         ratio = np.maximum(ratio, 1e-12)
         turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
-        return float(0.5 * (self.h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1).mean())
+        apart = 0.5 * (self.h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1)
+        return float(self.count @ apart)
 
-    def excess(self, state: _State) -> float:
-        """Loss of the transitions with the moments of these steps, above that with m and C, in nats for each."""
+    def excess(self, state: _State) -> Float:
+        """Loss of each transition with the moments of these steps, above that with m and C: shape (n,)."""
         learned, made = (self.m, self.C), (state.mean, state.covariance)
-        losses = (gaussian_nll(self.increments, self.h, *moments).mean() for moments in (made, learned))
-        return float(np.nan_to_num(np.subtract(*losses), nan=HOPELESS, posinf=HOPELESS))
+        losses = (gaussian_nll(self.increments, self.h, *moments) for moments in (made, learned))
+        return np.nan_to_num(np.subtract(*losses), nan=HOPELESS, posinf=HOPELESS)
 
     def smoothed(self, values: Float, weight: Float) -> Float:
         """Values (n, ...) as functions of the features."""
@@ -289,7 +245,7 @@ class _Places:
         """The covariance of which steps like these make C, and the trust (n,) in it."""
         grown = _in_units(state.covariance - self.covariance(state.sigma), self.C)
         noise = self.noise_of_growth(state).sum(axis=(1, 2))
-        trust = trusted(mean_signal((grown**2).sum(axis=(1, 2)), noise, np.ones(len(noise))), noise)
+        trust = trusted(mean_signal((grown**2).sum(axis=(1, 2)), noise, self.count), noise)
         return self.moved(state.sigma, _without(self.C, trust[:, None, None] * grown)), trust
 
     def noise_of_growth(self, state: _State) -> Float:
@@ -308,13 +264,14 @@ class _Places:
         if kept:  # C itself
             return np.ones(len(rows)), np.zeros(len(rows))
         sigma = self.covariance(state.sigma)
-        grown = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2) / np.diagonal(self.C, axis1=1, axis2=2)).mean(axis=0)
-        added = np.sqrt(self.noise_of_growth(state).mean(axis=0))[rows, cols]
+        grown = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2) / np.diagonal(self.C, axis1=1, axis2=2))
+        added = np.sqrt(np.tensordot(self.count, self.noise_of_growth(state), 1))[rows, cols]
+        grown = self.count @ grown
         ratio = grown[rows] * grown[cols]
         size = np.sqrt(
             np.diagonal(fit.at(features_at(state.sigma.basis, self.scaling.points(self.x))), axis1=1, axis2=2)
         )
-        typical = (size[:, rows] * size[:, cols]).mean(axis=0)  # of the entries of C in units of its mean
+        typical = self.count @ (size[:, rows] * size[:, cols])  # of the entries of C in units of its mean
         return fit.link.spread_with(ratio, added, typical)
 
     def record(self, state: _State, change: _Change, rounds: int, excess: float, withheld: bool) -> StepCorrection:
@@ -326,9 +283,9 @@ class _Places:
             h=float(self.mean(self.h)),
             signal=keep * change.signal,
             drift_change=float(np.sqrt(difference.mean())),
-            covariance_change=float(np.sqrt((change_of_C**2).sum(axis=(1, 2)).mean())),
+            covariance_change=float(np.sqrt(self.count @ (change_of_C**2).sum(axis=(1, 2)))),
             drift_trust=keep * float(self.mean(change.trust).mean()),
-            covariance_trust=keep * float(change.covariance_trust.mean()),
+            covariance_trust=keep * float(self.count @ change.covariance_trust),
             distrusted=float(self.mean((keep * change.trust.min(axis=1) < 0.5).astype(float))),
             excess=excess,
             rounds=rounds,
@@ -346,7 +303,9 @@ class _Places:
         parts = fit.model.parts(H, np.zeros_like(H))
         difference = symmetric(back @ wanted @ back.T) - fit.at(X[:, 1:])
         change = _change_through_link(parts.spectrum, difference[:, rows, cols], sigma)
-        _, weight = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), np.ones(len(H)))
+        _, weight = fit.model.derivatives(
+            parts._replace(C=np.maximum(parts.C, fit.limits[0])), len(H) * self.count
+        )
         B = fit.B.copy()
         for j, own in enumerate(weight.T):
             A = (X.T * own) @ X

@@ -32,9 +32,10 @@ from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.search import Searched, search
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.learning.automatic.targets import covariance_targets, drift_targets
+from itofit.learning.followed import followed_transitions
 from itofit.learning.pipeline import Correction, Learned, Task
 from itofit.learning.spread import Posterior, spread_series
-from itofit.learning.steps import followed_transitions, undo_step
+from itofit.learning.steps import undo_step
 from itofit.learning.verdicts import check_noise
 from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
 from itofit.model.training import Candidate, LearnedFunction
@@ -160,7 +161,8 @@ class Automatic:
         """Drift and covariance of which the observed steps are what was learned."""
         self.bar.show("drift and covariance", "correcting for the length of steps")
         sigma, n_rows, basis = covariance.sigma, self.task.survey.n_rows, drift.basis
-        followed = followed_transitions(self.data, n_rows, len(basis.penalty), self.plan.seed)
+        noise = np.diagonal(sigma.L @ sigma.L.T)
+        followed = followed_transitions(self.data, n_rows, drift.drift, basis, noise, self.scaling, self.plan.seed)
         corrected = undo_step(followed, n_rows, drift.drift, basis, sigma, self.scaling)
         squares = sigma.fit.squares * corrected.spread_ratio[:, None, None] ** 2
         squares[:, 0, 0] += corrected.spread_added**2
