@@ -35,7 +35,7 @@ def fit(
     weight_drift: bool | None = None,
     cross_fit: bool | None = None,
     ensemble: int | None = None,
-    correct_step: bool = False,
+    correct_step: bool | Literal["auto"] = "auto",
     rng: RNG = None,
     progress: bool | None = None,
 ) -> LearnedSDE:
@@ -163,7 +163,7 @@ def _with_members(sde: LearnedSDE, task: Task, n_members: int, progress: bool | 
             n = len(members) + 1
             bar.show("ensemble", f"fit {n} of {n_members}", n / n_members)
     if sde.one_step is not None:
-        before = tuple(other.one_step for other in members if other.one_step is not None)
+        before = tuple(other.one_step or other for other in members)
         sde = replace(sde, one_step=replace(sde.one_step, members=before))
     return replace(sde, members=tuple(members))
 
@@ -173,7 +173,7 @@ def _check_data(data: object, options: FitOptions) -> None:
     if not isinstance(data, Data):
         made_by = "from_dataframe" if hasattr(data, "columns") else "from_trajectories and from_pairs"
         raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.{made_by}")
-    if options.correct_step and data.kind == "general":
+    if options.corrects_step(data.kind) and data.kind == "general":
         raise InputError(
             "{option} needs inputs that follow from the state that moves; these transitions are of kind "
             "'general': build them with from_pairs, from_trajectories or from_underdamped",

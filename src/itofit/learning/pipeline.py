@@ -112,7 +112,7 @@ def learn(task: Task, method: Method[F, P, C]) -> LearnedSDE:
         covariance = method.covariance(method.residual_products(drift), covariance)
     drift, covariance = method.on_all_rows(drift, covariance)
     learned = method.learned(drift, covariance)
-    if not task.options.correct_step:
+    if not task.options.corrects_step(task.data.kind):
         return _model(task, learned, *_floored_shares(task, learned))
     correction = method.without_step(drift, covariance)
     corrected = learned._replace(drift=correction.drift, covariance=correction.covariance)

@@ -36,7 +36,7 @@ from itofit.matrices.links import Spectrum
 from itofit.matrices.symmetric import entries, factors, symmetric
 from itofit.model.finite_step import START_WEIGHT, mean_signal, moments_of_step, trusted
 from itofit.model.likelihood import gaussian_nll
-from itofit.model.training import SWITCHED_OFF, StepCorrection
+from itofit.model.training import SWITCHED_OFF, StepCorrection, StepOutcome
 from itofit.waves.scaling import Scaling
 
 MOST_ROUNDS = 6
@@ -49,10 +49,19 @@ UNSEEN = 0.1
 """Divergence in nats, of all transitions together, that they cannot show."""
 MOST_LOSS = 0.005
 """Nats per transition and output that a correction may cost in likelihood; if it costs more, nothing is corrected."""
+MOST_LOSS_OF_ONE = 10.0
+"""Nats that it may cost a single transition, however rare its place."""
+LEAST_TRUST = 0.5
+"""Mean share of a correction that is trusted, from which on it exceeds its uncertainty."""
+LEAST_SHOWN = 0.5
+"""Nats that the length of the steps must change the likelihood of all data by: one standard deviation."""
 HOPELESS = 1e6
 """What a correction costs that leaves no finite likelihood."""
 LEAST_SLOPE = 1e-3
 """Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
+SHARE_OF_RIDGE = 0.001
+"""Of the drift's ridges, with which its correction is projected on the features: so it stays smooth between rare places,
+and is hardly shrunk where there are data."""
 JITTER = 1e-9
 """Ridge of projections, relative to the features' own sizes."""
 
@@ -67,7 +76,9 @@ class Corrected(NamedTuple):
     record: StepCorrection
 
 
-def undo_step(followed: Followed, n_rows: int, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> Corrected:
+def undo_step(
+    followed: Followed, n_rows: int, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling, *, always: bool
+) -> Corrected:
     """Correct what was learned of one step.
 
     Parameters
@@ -81,26 +92,41 @@ def undo_step(followed: Followed, n_rows: int, drift: Drift, basis: Basis, sigma
     sigma : Sigma
         C.
     scaling : Scaling
+    always : bool
+        Also where the correction is smaller than its uncertainty, or too small for the data to show it.
     """
-    places = _Places(followed, drift, basis, sigma, scaling)
+    places = _Places(followed, drift, basis, sigma, scaling, 0.0 if always else LEAST_TRUST)
     with one_blas_thread:
-        state = first = places.start()
-        n_rounds = 0
-        while n_rounds < MOST_ROUNDS:
-            n_rounds += 1
-            change = places.corrected(state)
-            better = places.nearer(state, change)
-            if better is None:
-                break
-            gained, state = state.loss - better.loss, better
-            if state.loss < UNSEEN / n_rows or gained < LEAST_ROUND_GAIN * state.loss:
-                break
+        first = places.start()
+        change = places.corrected(first)
+        outcome: StepOutcome = "corrected" if always else _worth_it(n_rows * first.loss, change)
+        state, n_rounds = _improved(places, first, change, n_rows) if outcome == "corrected" else (first, 0)
         excess = float(places.count @ places.excess(state))
-    withheld = not excess < MOST_LOSS * len(drift.unit)
-    state = first if withheld else state
-    spread = places.spread_of_covariance(state, kept=withheld or places.chosen)
-    record = places.record(state, change, n_rounds, excess, withheld)
-    return Corrected(state.drift, state.sigma, *spread, record)
+    if outcome == "corrected" and not places.accepts(state, excess):
+        outcome = "too long"
+    state = state if outcome == "corrected" else first
+    record = places.record(state, change, n_rounds, excess, outcome)
+    return Corrected(state.drift, state.sigma, *places.spread_of_covariance(state), record)
+
+
+def _worth_it(shown: float, change: _Change) -> StepOutcome:
+    """Whether a correction that changes the likelihood of all data by so many nats is to be made."""
+    if shown < LEAST_SHOWN:
+        return "too small"
+    return "corrected" if change.trust.any() or change.covariance_trust.any() else "uncertain"
+
+
+def _improved(places: _Places, state: _State, change: _Change, n_rows: int) -> tuple[_State, int]:
+    """The drift and covariance to which rounds of corrections lead, and the number of rounds."""
+    for n_rounds in range(1, MOST_ROUNDS + 1):
+        better = places.nearer(state, change)
+        if better is None:
+            break
+        gained, state = state.loss - better.loss, better
+        if state.loss < UNSEEN / n_rows or gained < LEAST_ROUND_GAIN * state.loss:
+            break
+        change = places.corrected(state)
+    return state, n_rounds
 
 
 class _State(NamedTuple):
@@ -114,6 +140,7 @@ class _State(NamedTuple):
     mean: Float  # (n, d): E Δx / h
     covariance: Float  # (n, d, d): Cov Δx / h
     loss: float  # how far their moments are from m and C, as a divergence in nats per transition
+    worst: float  # the same at the transition that suffers most from it
 
 
 class _Change(NamedTuple):
@@ -133,10 +160,13 @@ class _Places:
     As in the fits that are corrected, they count for the drift by their lengths, and for the covariance alike.
     """
 
-    def __init__(self, followed: Followed, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> None:
+    def __init__(
+        self, followed: Followed, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling, least_trust: float
+    ) -> None:
         data = followed.data
         self.x, self.increments, self.h = data.inputs, data.increments, data.h
         self.count = followed.count / followed.count.sum()
+        self.least_trust = least_trust
         self.underdamped = data.kind == "underdamped"
         self.weight = self.count * data.h / (self.count @ data.h)
         self.basis, self.scaling, self.learned, self.learned_sigma = basis, scaling, drift, sigma
@@ -144,6 +174,7 @@ class _Places:
         self.ones = self.features(self.x)
         self.gram = (self.ones.T * self.weight) @ self.ones
         self.gram[np.diag_indices(len(self.gram))] *= 1 + JITTER
+        self.ridges = _ridges_for_weights(drift, basis)
         self.m, self.C = self.values(drift.posterior), self.covariance(sigma)
         self.chosen = lengths_chosen(scaling.points(self.x), data.h, data.increments, self.m, self.C)
 
@@ -180,21 +211,31 @@ class _Places:
             features = share * self.features(place)
             means += features
             crosses += away.T[:, :, None] * features
-        loss = self.divergence(step.mean, step.covariance)
-        return _State(drift, sigma, noise, means - self.ones, crosses, step.mean, step.covariance, loss)
+        state = _State(drift, sigma, noise, means - self.ones, crosses, step.mean, step.covariance, np.inf, np.inf)
+        return state._replace(**self.distances(state))
 
-    def divergence(self, mean: Float, covariance: Float) -> float:
-        """Mean Kullback-Leibler divergence of steps with these moments from those with m and C; if C stays, with m."""
-        away = np.asarray(np.linalg.solve(factors(self.C), (mean - self.m)[:, :, None]), dtype=np.float64)
-        grown = np.zeros_like(self.C) if self.chosen else _in_units(covariance - self.C, self.C)
+    def distances(self, state: _State) -> dict[str, float]:
+        """How far steps are from those with m and C: in the mean, and at the transition that suffers most.
+
+        The first is the mean Kullback-Leibler divergence; if C stays, of the means alone. A transition suffers if its
+        steps are far from those that were learned, and it is itself less likely.
+        """
+        away = np.asarray(np.linalg.solve(factors(self.C), (state.mean - self.m)[:, :, None]), dtype=np.float64)
+        grown = np.zeros_like(self.C) if self.chosen else _in_units(state.covariance - self.C, self.C)
+        apart = mean_apart = _divergences(away, grown, self.h)
         if self.h.std() > LEAST_VARIATION * self.h.mean():  # m and C are means over steps of all lengths at a place
-            away = self.smoothed(away, self.weight)
-            grown = self.smoothed(grown, self.count)
-        ratio, axes = np.linalg.eigh(np.eye(grown.shape[1]) + grown)
-        ratio = np.maximum(ratio, 1e-12)
-        turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
-        apart = 0.5 * (self.h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1)
-        return float(self.count @ apart)
+            smooth = self.smoothed(away, self.weight), self.smoothed(grown, self.count)
+            mean_apart = _divergences(*smooth, self.h)
+        worst = np.minimum(apart, self.excess(state)).max()
+        return {"loss": float(self.count @ mean_apart), "worst": float(worst)}
+
+    def accepts(self, state: _State, excess: float) -> bool:
+        """Whether the data are as likely with the steps of corrected functions as with m and C: on the whole and each.
+
+        There must be a correction at all.
+        """
+        corrected = state.drift is not self.learned.posterior
+        return corrected and excess < MOST_LOSS * self.m.shape[1] and state.worst < MOST_LOSS_OF_ONE
 
     def excess(self, state: _State) -> Float:
         """Loss of each transition with the moments of these steps, above that with m and C: shape (n,)."""
@@ -210,15 +251,22 @@ class _Places:
         return np.asarray(smooth, dtype=np.float64).reshape(values.shape)
 
     def nearer(self, state: _State, change: _Change) -> _State | None:
-        """Steps of the changed drift and covariance, or of some on the way to them, that are nearer to m and C."""
+        """Steps of the changed drift and covariance, or of some on the way to them, that are nearer to m and C.
+
+        The first that gain enough; if none does, those that gain most, and none at all if no steps are nearer.
+        """
         start, fit = state.drift.amplitudes, change.sigma.fit
+        enough = 1 / (1 + LEAST_ROUND_GAIN) if state.loss > MOST_LOSS else 1.0
+        nearest = state
         for of_drift, of_sigma in SHARES:
             f = Posterior(start + of_drift * (change.drift.amplitudes - start), change.drift.squares)
             B = state.sigma.fit.B + of_sigma * (fit.B - state.sigma.fit.B)
             trial = self.followed(f, change.sigma._replace(fit=replace(fit, B=B)), change.noise)
-            if trial.loss < state.loss:
-                return trial
-        return None
+            if trial.loss < nearest.loss and trial.worst < max(state.worst, MOST_LOSS_OF_ONE):
+                nearest = trial
+                if trial.loss < enough * state.loss:
+                    break
+        return None if nearest is state else nearest
 
     def corrected(self, state: _State) -> _Change:
         """The drift and the covariance of which steps like these make m and C."""
@@ -231,21 +279,27 @@ class _Places:
     def _corrected_drift(self, state: _State) -> tuple[Posterior, Float, Float, Float]:
         """The drift of which steps like these make the mean m, its noise, the trust (n, d) and b² (d,)."""
         variances = _variances(state.change, state.noise)
-        signal = mean_signal((state.change @ state.drift.amplitudes.T) ** 2, variances, self.weight)
-        trust = trusted(signal, variances)
+        squares = (state.change @ state.drift.amplitudes.T) ** 2
+        signal = mean_signal(squares, variances, self.weight)
+        trust = trusted(signal, variances, squares)
+        believed = self.mean(trust) >= self.least_trust
+        signal, trust = believed * signal, believed * trust
         operators = np.repeat(np.eye(len(self.gram))[None], len(signal), axis=0)
-        in_use = amplitude_ridges(self.learned.ridges, self.basis).reshape(len(signal), -1) < SWITCHED_OFF
-        for B, own, used in zip(operators, trust.T, map(np.flatnonzero, in_use), strict=True):
+        in_use = np.isfinite(self.ridges)
+        for B, own, ridge, used in zip(operators, trust.T, self.ridges, map(np.flatnonzero, in_use), strict=True):
+            left = self.gram[np.ix_(used, used)] + SHARE_OF_RIDGE * np.diag(ridge[used])
             right = (self.ones[:, used].T * (self.weight * own)) @ state.change[:, used]
-            B[np.ix_(used, used)] += np.linalg.solve(self.gram[np.ix_(used, used)], right)
+            B[np.ix_(used, used)] += np.linalg.solve(left, right)
         back = np.asarray(np.linalg.inv(operators), dtype=np.float64)
         return self.learned.posterior.turned(back), back @ self.noise @ back.swapaxes(1, 2), trust, signal
 
     def _corrected_covariance(self, state: _State) -> tuple[Sigma, Float]:
         """The covariance of which steps like these make C, and the trust (n,) in it."""
         grown = _in_units(state.covariance - self.covariance(state.sigma), self.C)
-        noise = self.noise_of_growth(state).sum(axis=(1, 2))
-        trust = trusted(mean_signal((grown**2).sum(axis=(1, 2)), noise, self.count), noise)
+        noise, squares = self.noise_of_growth(state).sum(axis=(1, 2)), (grown**2).sum(axis=(1, 2))
+        trust = trusted(mean_signal(squares, noise, self.count), noise, squares)
+        if self.count @ trust < self.least_trust:
+            return state.sigma, np.zeros_like(trust)
         return self.moved(state.sigma, _without(self.C, trust[:, None, None] * grown)), trust
 
     def noise_of_growth(self, state: _State) -> Float:
@@ -257,11 +311,11 @@ class _Places:
         both[:, own, own] *= 2  # an entry of the diagonal is twice the same
         return np.asarray(both / (unit[:, :, None] * unit[:, None, :]) ** 2)
 
-    def spread_of_covariance(self, state: _State, *, kept: bool) -> tuple[Float, Float]:
+    def spread_of_covariance(self, state: _State) -> tuple[Float, Float]:
         """The factor by which standard deviations of the entries of H grow, and what to add to them: shapes (p,)."""
         fit = state.sigma.fit
         rows, cols = entries(fit.shape.structure, fit.shape.d)
-        if kept:  # C itself
+        if state.sigma is self.learned_sigma:  # C itself
             return np.ones(len(rows)), np.zeros(len(rows))
         sigma = self.covariance(state.sigma)
         grown = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2) / np.diagonal(self.C, axis1=1, axis2=2))
@@ -274,23 +328,26 @@ class _Places:
         typical = self.count @ (size[:, rows] * size[:, cols])  # of the entries of C in units of its mean
         return fit.link.spread_with(ratio, added, typical)
 
-    def record(self, state: _State, change: _Change, rounds: int, excess: float, withheld: bool) -> StepCorrection:
+    def record(
+        self, state: _State, change: _Change, rounds: int, excess: float, outcome: StepOutcome
+    ) -> StepCorrection:
         """How far it was corrected."""
-        difference = self.mean((self.values(state.drift) - self.m) ** 2) / np.maximum(self.mean(self.m**2), 1e-300)
-        change_of_C = _in_units(self.C - self.covariance(state.sigma), self.C)
-        keep = 0.0 if withheld else 1.0
+        f, sigma = self.values(state.drift), self.covariance(state.sigma)
+        difference = self.mean((f - self.m) ** 2) / np.maximum(self.mean(self.m**2), 1e-300)
+        of_sigma, of_step = (_in_units(sigma - other, self.C) for other in (self.C, state.covariance))
+        corrected = outcome == "corrected"
         return StepCorrection(
             h=float(self.mean(self.h)),
-            signal=keep * change.signal,
+            signal=corrected * change.signal,
             drift_change=float(np.sqrt(difference.mean())),
-            covariance_change=float(np.sqrt(self.count @ (change_of_C**2).sum(axis=(1, 2)))),
-            drift_trust=keep * float(self.mean(change.trust).mean()),
-            covariance_trust=keep * float(self.count @ change.covariance_trust),
-            distrusted=float(self.mean((keep * change.trust.min(axis=1) < 0.5).astype(float))),
+            covariance_change=float(np.sqrt(self.count @ (of_sigma**2).sum(axis=(1, 2)))),
+            drift_share=_share_made(self.mean((f - self.m) * (f - state.mean)), self.mean((f - state.mean) ** 2)),
+            covariance_share=_share_made(*(self.count @ (of_step * a).sum(axis=(1, 2)) for a in (of_sigma, of_step))),
+            distrusted=float(self.mean((corrected * change.trust.min(axis=1) < 0.5).astype(float))),
             excess=excess,
             rounds=rounds,
             lengths_chosen=self.chosen,
-            withheld=bool(withheld),
+            outcome=outcome,
             spread=spread_series(self.basis, state.noise, self.scaling),
         )
 
@@ -313,6 +370,28 @@ class _Places:
             ridges = np.where(off, SWITCHED_OFF * np.diagonal(A).max(), JITTER * np.diagonal(A))
             B[:, j] += solve_penalised(A, X.T @ (own * change[:, j]), ridges)[0]
         return sigma._replace(fit=replace(fit, B=B))
+
+
+def _ridges_for_weights(drift: Drift, basis: Basis) -> Float:
+    """The ridges of a drift's amplitudes (d, R + 1), for weights that add up to one; infinite if switched off."""
+    d = len(drift.unit)
+    total = np.concatenate([np.diagonal(system.A) for system in drift.systems]).reshape(d, -1)[:, :1]
+    ridges = amplitude_ridges(drift.ridges, basis).reshape(d, -1)
+    return np.where(ridges < SWITCHED_OFF, ridges / total, np.inf)
+
+
+def _divergences(away: Float, grown: Float, h: Float) -> Float:
+    """Kullback-Leibler divergences (n,) of steps whose means and covariances differ by (n, d, 1) and (n, d, d) of C."""
+    ratio, axes = np.linalg.eigh(np.eye(grown.shape[1]) + grown)
+    ratio = np.maximum(ratio, 1e-12)
+    turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
+    return np.asarray(0.5 * (h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1))
+
+
+def _share_made(made: Float, wanted: Float) -> float:
+    """The share of what should be corrected that was, from products of both and squares of the latter."""
+    share = np.asarray(made) / np.maximum(wanted, 1e-300)
+    return float(np.clip(share, 0.0, 1.0).mean())
 
 
 def _in_units(matrices: Float, sigma: Float) -> Float:

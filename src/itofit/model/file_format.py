@@ -21,7 +21,7 @@ from itofit.data.names import Kind
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
-from itofit.model.training import Candidate, DataSummary, Judge, LearnedFunction, StepCorrection, Stop, Training
+from itofit.model.training import Candidate, DataSummary, Judge, LearnedFunction, StepCorrection, StepOutcome, Stop, Training
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
 
@@ -247,12 +247,12 @@ def _check_correction(sde: LearnedSDE) -> None:
         raise InputError("a model of kind 'general' cannot have been corrected for the length of steps")
     _check_array("step_correction.signal", correction.signal, (sde.n_outputs,))
     _check_spread("step_correction.spread", correction.spread, sde.n_inputs, sde.n_outputs)
-    for field in ("h", "drift_change", "covariance_change", "drift_trust", "covariance_trust", "distrusted"):
+    for field in ("h", "drift_change", "covariance_change", "drift_share", "covariance_share", "distrusted"):
         positive(f"step_correction.{field}", getattr(correction, field), zero=True)
     positive("step_correction.excess", abs(correction.excess), zero=True)
     count("step_correction.rounds", correction.rounds, least=0)
-    for field in ("lengths_chosen", "withheld"):
-        flag(f"step_correction.{field}", getattr(correction, field))
+    flag("step_correction.lengths_chosen", correction.lengths_chosen)
+    one_of("step_correction.outcome", correction.outcome, get_args(StepOutcome))
 
 
 def _check_origin(sde: LearnedSDE) -> None:

@@ -32,6 +32,8 @@ LEAST_SHARE = 0.05
 START_WEIGHT = 0.25
 """Of the start of the step in means over it; the rest is spread over the places of the last stage (Heun's rule)."""
 
+SIGNIFICANT = 3.0
+"""Standard deviations that a correction must have to be made although others are far smaller."""
 ROUNDS = 30
 """Of the mean square of corrections and how much each of them counts for it."""
 
@@ -136,7 +138,13 @@ def mean_signal(squares: Float, variance: Float, weight: Float) -> Float:
     return np.asarray(unit * signal)
 
 
-def trusted(signal: Float | float, variance: Float) -> Float:
-    """The share b² / (b² + v) of a correction that is made: b² its mean square over the data, v its variance."""
+def trusted(signal: Float | float, variance: Float, squares: Float) -> Float:
+    """The share of a correction that is made: its mean square over the data is b², its variance v, its square here δ².
+
+    It is b² / (b² + v), or 1 − (SIGNIFICANT √v / δ)² where that is more: a correction that is by itself many times its
+    standard deviation needs no other places to be believed.
+    """
     total = signal + variance
-    return np.asarray(signal / np.where(total > 0, total, 1.0))
+    usual = signal / np.where(total > 0, total, 1.0)
+    alone = np.where(squares > 0, 1 - SIGNIFICANT**2 * variance / np.where(squares > 0, squares, 1.0), 0.0)
+    return np.asarray(np.where(signal > 0, np.maximum(usual, alone), 0.0))

@@ -258,7 +258,8 @@ class LearnedSDE(SDE):
             h = np.full(len(at), correction.h)
             step = moments_of_step(at, h, self.drift, self.covariance, underdamped=self.kind == "underdamped")
             change = step.average(correction.spread) - correction.spread(at)
-            trust[start : start + len(at)] = correction.trust(variances(change, self.n_outputs))
+            squares = (step.average(self.drift) - self.drift(at)) ** 2
+            trust[start : start + len(at)] = correction.trust(variances(change, self.n_outputs), squares)
         return trust
 
     # What it says of itself

@@ -149,6 +149,15 @@ class DataSummary:
         return f"{self.n_transitions} transitions{groups}, h = {shown_range(self.h_min, self.h_max)}"
 
 
+StepOutcome = Literal["corrected", "too small", "uncertain", "too long"]
+NOT_CORRECTED: dict[StepOutcome, str] = {
+    "too small": "what it makes of f and Σ is less than the data can show",
+    "uncertain": "what it makes of f and Σ cannot be told from noise",
+    "too long": "no drift and covariance were found that make such steps",
+}
+"""Why drift and covariance were not corrected for the length of steps, in words."""
+
+
 class Candidate(NamedTuple):
     """A covariance that was tried, and its loss on folds that it was not fitted to."""
 
@@ -170,8 +179,8 @@ class StepCorrection:
         Mean square of the drift's correction over the data, without its noise.
     drift_change, covariance_change : float
         Root mean square of what was corrected, relative to that of the drift and to Σ.
-    drift_trust, covariance_trust : float
-        Share of the correction that was made, in the mean over the data and the outputs.
+    drift_share, covariance_share : float
+        Share of what the length of the steps makes of them that was corrected, over all data.
     distrusted : float
         Share of the data at which less than half of the drift's was.
     excess : float
@@ -181,8 +190,9 @@ class StepCorrection:
         How often drift and covariance were corrected with the steps that they themselves make.
     lengths_chosen : bool
         Whether the paths chose the lengths of their steps, so that Σ was left as it was.
-    withheld : bool
-        Whether nothing was corrected, because no drift and covariance were found that make such steps.
+    outcome : {"corrected", "too small", "uncertain", "too long"}
+        Whether it was corrected. If not: because the data could not show such a correction; because it is less than
+        its uncertainty; or because no drift and covariance were found that make such steps.
     spread : FourierSeries
         Functions whose squares add up to the variances of the noise in the drift of one step, by which trust in its
         correction is measured.
@@ -192,27 +202,36 @@ class StepCorrection:
     signal: Float
     drift_change: float
     covariance_change: float
-    drift_trust: float
-    covariance_trust: float
+    drift_share: float
+    covariance_share: float
     distrusted: float
     excess: float
     rounds: int
     lengths_chosen: bool
-    withheld: bool
+    outcome: StepOutcome
     spread: FourierSeries
 
-    def trust(self, variance: Float) -> Float:
-        """The share of a correction of this variance (n, d) that is made."""
-        return trusted(self.signal, variance)
+    def trust(self, variance: Float, squares: Float) -> Float:
+        """The share of corrections that is made, given their variances and squares: all of shape (n, d)."""
+        return trusted(self.signal, variance, squares)
+
+    @property
+    def withheld(self) -> bool:
+        """Whether nothing was corrected."""
+        return self.outcome != "corrected"
 
     def __str__(self) -> str:
         if self.withheld:
-            return f"not corrected for h = {self.h:.4g}: no drift and covariance were found that make such steps"
-        noise = f"Σ by {self.covariance_change:.2%} ({self.covariance_trust:.0%})"
-        if self.lengths_chosen:
-            noise = "Σ not, since the paths chose the lengths of their steps"
+            return f"not corrected for h = {self.h:.4g}: {NOT_CORRECTED[self.outcome]}"
         held = f"; held back at {self.distrusted:.1%} of the data" if self.distrusted >= 0.0005 else ""
-        return (
-            f"corrected for h = {self.h:.4g}: f by {self.drift_change:.2%} ({self.drift_trust:.0%} of what the length "
-            f"makes of it), {noise}{held}"
-        )
+        return f"corrected for h = {self.h:.4g}: {self._drift_text()}, {self._covariance_text()}{held}"
+
+    def _drift_text(self) -> str:
+        if not self.signal.any():
+            return f"f not, since {NOT_CORRECTED['uncertain']}"
+        return f"f by {self.drift_change:.2%} ({self.drift_share:.0%} of what the length makes of it)"
+
+    def _covariance_text(self) -> str:
+        if self.lengths_chosen:
+            return "Σ not, since the paths chose the lengths of their steps"
+        return f"Σ by {self.covariance_change:.2%} ({self.covariance_share:.0%})"

@@ -8,7 +8,7 @@
 5. *Covariance*: the likelihood with each link, full and diagonal. What predicts the other folds best is kept.
 6. Where the covariance depends on the place: 2 again with Σ⁻¹ as weights, 3, and 5 for the link that was kept.
 7. Where frequencies were searched on a subset: amplitudes of drift and covariance from all transitions.
-8. On demand, what the length of the observed steps made of them is undone (`itofit.learning.steps`).
+8. What the length of the observed steps made of them is undone, where the data show it (`itofit.learning.steps`).
 """
 
 from __future__ import annotations
@@ -163,7 +163,9 @@ class Automatic:
         sigma, n_rows, basis = covariance.sigma, self.task.survey.n_rows, drift.basis
         noise = np.diagonal(sigma.L @ sigma.L.T)
         followed = followed_transitions(self.data, n_rows, drift.drift, basis, noise, self.scaling, self.plan.seed)
-        corrected = undo_step(followed, n_rows, drift.drift, basis, sigma, self.scaling)
+        corrected = undo_step(
+            followed, n_rows, drift.drift, basis, sigma, self.scaling, always=self.task.options.correct_step != "auto"
+        )
         squares = sigma.fit.squares * corrected.spread_ratio[:, None, None] ** 2
         squares[:, 0, 0] += corrected.spread_added**2
         return Correction(
