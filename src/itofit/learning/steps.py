@@ -49,6 +49,8 @@ UNSEEN = 0.1
 """Divergence in nats, of all transitions together, that they cannot show."""
 MOST_LOSS = 0.005
 """Nats per transition and output that a correction may cost in likelihood; if it costs more, nothing is corrected."""
+MOST_LOSS_LEFT = 0.01
+"""The same as a share of how far steps were from those that were learned before the correction."""
 MOST_LOSS_OF_ONE = 10.0
 """Nats that it may cost a single transition, however rare its place."""
 LEAST_TRUST = 0.5
@@ -102,7 +104,7 @@ def undo_step(
         outcome: StepOutcome = "corrected" if always else _worth_it(n_rows * first.loss, change)
         state, n_rounds = _improved(places, first, change, n_rows) if outcome == "corrected" else (first, 0)
         excess = float(places.count @ places.excess(state))
-    if outcome == "corrected" and not places.accepts(state, excess):
+    if outcome == "corrected" and not places.accepts(state, excess, first):
         outcome = "too long"
     state = state if outcome == "corrected" else first
     record = places.record(state, change, n_rounds, excess, outcome)
@@ -229,13 +231,13 @@ class _Places:
         worst = np.minimum(apart, self.excess(state)).max()
         return {"loss": float(self.count @ mean_apart), "worst": float(worst)}
 
-    def accepts(self, state: _State, excess: float) -> bool:
+    def accepts(self, state: _State, excess: float, first: _State) -> bool:
         """Whether the data are as likely with the steps of corrected functions as with m and C: on the whole and each.
 
         There must be a correction at all.
         """
-        corrected = state.drift is not self.learned.posterior
-        return corrected and excess < MOST_LOSS * self.m.shape[1] and state.worst < MOST_LOSS_OF_ONE
+        most = max(MOST_LOSS * self.m.shape[1], MOST_LOSS_LEFT * first.loss)
+        return state is not first and excess < most and state.worst < MOST_LOSS_OF_ONE
 
     def excess(self, state: _State) -> Float:
         """Loss of each transition with the moments of these steps, above that with m and C: shape (n,)."""
