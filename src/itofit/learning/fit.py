@@ -14,6 +14,7 @@ from itofit._progress import Progress
 from itofit.data.passes import Data
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
+from itofit.learning.long_steps import without_long_steps
 from itofit.learning.options import FitOptions
 from itofit.learning.pipeline import Task, learn
 from itofit.learning.verdicts import check_learnable, warn_if_unsettled, warn_of_failures, warn_of_uneven_steps
@@ -36,6 +37,7 @@ def fit(
     cross_fit: bool | None = None,
     ensemble: int | None = None,
     correct_step: bool | Literal["auto"] = "auto",
+    max_h: float | Literal["auto"] | None = "auto",
     rng: RNG = None,
     progress: bool | None = None,
 ) -> LearnedSDE:
@@ -118,6 +120,7 @@ def fit(
         cross_fit=cross_fit,
         ensemble=ensemble,
         correct_step=correct_step,
+        max_h=max_h,
         rng=rng,
     )
     _check_data(data, options)
@@ -130,11 +133,12 @@ def fit(
         if not refine:
             warn_of_uneven_steps(statistics)
         task = Task(data=data, survey=statistics, options=options, rng=random, seed=seed, bar=bar)
+        task = without_long_steps(task)
         sde = _learned(task)
     for name, function in (("drift", sde.drift_function), ("covariance", sde.covariance_function)):
         if not refine or function.training.parameters.max_iterations is not None:  # else the limit was not the user's
             warn_if_unsettled(function.training, name)
-    warn_of_failures(sde, statistics)
+    warn_of_failures(sde, task.survey, options)
     return sde if options.ensemble is None else _with_members(sde, task, options.ensemble, progress)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from itofit._checks import RNG, InputError, count, flag, fraction, generator, one_of
+from itofit._checks import RNG, InputError, count, flag, fraction, generator, one_of, positive
 from itofit.data.names import Kind
 from itofit.matrices.links import LINKS, Link, LinkName
 from itofit.matrices.symmetric import LEAST_FLOOR, Structure
@@ -42,6 +42,11 @@ def _flag_or_auto(name: str, value: object) -> None:
         flag(name, value)
 
 
+def _length_or_auto(name: str, value: object) -> None:
+    if value is not None and value != "auto":
+        positive(name, value)
+
+
 def _members(name: str, value: object) -> None:
     count(name, value, least=2)
 
@@ -57,6 +62,7 @@ ALLOWED: dict[str, Check] = {
     "drift": _or_none(_parameters),
     "covariance": _or_none(_parameters),
     "ensemble": _or_none(_members),
+    "max_h": _length_or_auto,
     "rng": _seed,
 }
 """What each option may be."""
@@ -93,6 +99,7 @@ class FitOptions:
     cross_fit: bool | None = None
     ensemble: int | None = None
     correct_step: bool | Literal["auto"] = "auto"
+    max_h: float | Literal["auto"] | None = "auto"
     rng: RNG = None
 
     def __post_init__(self) -> None:

@@ -21,7 +21,17 @@ from itofit.data.names import Kind
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
-from itofit.model.training import Candidate, DataSummary, Judge, LearnedFunction, StepCorrection, StepOutcome, Stop, Training
+from itofit.model.training import (
+    Candidate,
+    DataSummary,
+    Judge,
+    LearnedFunction,
+    LeftOut,
+    StepCorrection,
+    StepOutcome,
+    Stop,
+    Training,
+)
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
 
@@ -30,7 +40,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, npt.NDArray[Any]]
 M = TypeVar("M", bound="LearnedSDE")
-RECORDS = (FourierSeries, LearnedFunction, Training, ARFF, DataSummary, StepCorrection, Candidate)
+RECORDS = (FourierSeries, LearnedFunction, Training, ARFF, DataSummary, LeftOut, StepCorrection, Candidate)
 """Classes that a model consists of, besides models themselves."""
 LARGEST = 1e300
 """Stands for infinity where limits are checked."""
@@ -276,3 +286,8 @@ def _check_origin(sde: LearnedSDE) -> None:
         count("data.n_groups", sde.data.n_groups)
     for name in ("h_min", "h_mean", "h_max"):
         positive(f"data.{name}", getattr(sde.data, name))
+    if (left_out := sde.data.left_out) is not None:
+        _check_kind("data.left_out", left_out, LeftOut)
+        count("data.left_out.n", left_out.n)
+        if not positive("data.left_out.max_h", left_out.max_h) < positive("data.left_out.longest", left_out.longest):
+            raise InputError("data.left_out must be longer than its max_h")

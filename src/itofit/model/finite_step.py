@@ -104,6 +104,25 @@ def moments_of_step(x: Float, h: Float, drift: Function, covariance: Function, *
     return Step(mean, at_least(total, sigma), start, places, away)
 
 
+def rates_of_change(jacobian: Float, unit: Float, *, underdamped: bool) -> Float:
+    """How fast a drift makes the state change: ‖∇f‖, or the larger of ‖∂f/∂v‖ and ‖∂f/∂x‖^½; shape (n,).
+
+    Parameters
+    ----------
+    jacobian : array of shape (n, d, m)
+    unit : array of shape (m,)
+        Of each input, which norms do not depend on.
+    underdamped : bool
+    """
+    d = jacobian.shape[1]
+    scaled = jacobian * unit / unit[-d:, None]
+    rate = np.linalg.norm(scaled[:, :, -d:], 2, axis=(1, 2))
+    if not underdamped:
+        return np.asarray(rate)
+    by_position = np.linalg.norm(jacobian[:, :, :d] * unit[:d] / unit[:d, None], 2, axis=(1, 2))
+    return np.maximum(rate, np.sqrt(by_position))
+
+
 def at_least(matrices: Float, sigma: Float, share: float = LEAST_SHARE) -> Float:
     """Symmetric matrices whose eigenvalues in units of Σ are raised to a share where they are less, all (n, d, d)."""
     root = factors(sigma)

@@ -135,6 +135,28 @@ def variances(values: Float, p: int) -> Float:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Transitions that a model was not learned from, because they took too long.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    max_h : float
+        The time that all of them took longer than.
+    longest : float
+        What the longest took.
+    """
+
+    n: int
+    max_h: float
+    longest: float
+
+    def __str__(self) -> str:
+        return f"{self.n} longer than {self.max_h:.3g} left out (up to {self.longest:.3g})"
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataSummary:
     """What a model was learned from, in a few numbers."""
 
@@ -143,10 +165,12 @@ class DataSummary:
     h_min: float
     h_mean: float
     h_max: float
+    left_out: LeftOut | None = None
 
     def __str__(self) -> str:
         groups = "" if self.n_groups is None else f" in {plural(self.n_groups, 'group')}"
-        return f"{self.n_transitions} transitions{groups}, h = {shown_range(self.h_min, self.h_max)}"
+        left_out = "" if self.left_out is None else f"; {self.left_out}"
+        return f"{self.n_transitions} transitions{groups}, h = {shown_range(self.h_min, self.h_max)}{left_out}"
 
 
 StepOutcome = Literal["corrected", "too small", "uncertain", "too long"]

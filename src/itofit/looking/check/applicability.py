@@ -12,6 +12,7 @@ from itofit.looking.check.deviations import TINY
 from itofit.looking.check.examined import ExaminedRows
 from itofit.looking.check.findings import Finding, graded, not_available, worst_of
 from itofit.looking.check.phrases import fixed, multiple, percent
+from itofit.model.finite_step import rates_of_change
 from itofit.model.learned import LearnedSDE
 
 COSTLY_ROWS = 20_000
@@ -97,14 +98,8 @@ def _few_rows(n: int, rng: np.random.Generator) -> Int:
 
 def _rates(sde: LearnedSDE, x: Float) -> Float:
     """How fast the drift makes the state change, at each point: shape (n,)."""
-    d = sde.n_outputs
     spread = np.maximum(x.std(axis=0), TINY)
-    J = sde.drift_jacobian(x)
-    by_velocity = np.linalg.norm(J[:, :, -d:] * spread[-d:] / spread[-d:, None], 2, axis=(1, 2))
-    if sde.kind == "diffusion":  # the state is what moves
-        return by_velocity
-    by_position = np.linalg.norm(J[:, :, :d] * spread[:d] / spread[:d, None], 2, axis=(1, 2))
-    return np.maximum(by_velocity, np.sqrt(by_position))
+    return rates_of_change(sde.drift_jacobian(x), spread, underdamped=sde.kind == "underdamped")
 
 
 def _covariance_change(sde: LearnedSDE, data: Transitions) -> float:
