@@ -14,7 +14,6 @@ from itofit.data.passes import Data, add_up, added
 from itofit.data.rows import column_range, column_sum
 from itofit.data.transitions import Transitions
 
-
 BINS_PER_OCTAVE = 32
 """Of the histogram of time steps on a logarithmic scale: its bins are 2 % wide."""
 

@@ -1,10 +1,10 @@
 """The transitions whose steps are followed when the length of steps is undone.
 
 Most are drawn at random. But what a drift says at a rare place, on the way from a distant start, say, rests on a few
-transitions, and if none of them were followed a correction could do there what it liked. So a transition is also drawn
-with the probability that it determines the drift: with its leverage h fᵥᵀ Σ⁻¹ fᵥ, the variance of the drift at its place
-relative to that of its own rate. All leverages together are the number of amplitudes that the data determine, so this
-adds few. Each transition then stands for as many as the inverse of its probability says.
+transitions, and if none of them were followed a correction could do there what it liked. So transitions are also drawn
+by their leverage: the variance of the drift at their place, relative to that of their own rate of change. All leverages
+together are the number of amplitudes that the data determine, so this adds few. Each transition then stands for as many
+as the inverse of its probability says.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Transitions that took too long for the dynamics, and are left out of a fit.
 
-Over a gap in a track there is one step that is many times as long as the others. Where the drift changes much within it,
-h ‖∇f‖ being large, neither the drift of one step nor a correction for its length can follow it. A few such steps outweigh
-all others, since each counts by its length. So where lengths are very uneven a first drift is learned from the steps of
-usual length. Its gradient says how long a step may be.
+Over a gap in a track there is one step that is many times as long as the others. Where the drift changes much within
+it, h ‖∇f‖ being large, neither the drift of one step nor a correction for its length can follow it. A few such steps
+outweigh all others, since each counts by its length. So where lengths are very uneven a first drift is learned from the
+steps of usual length. Its gradient says how long a step may be.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from itofit.model.training import LeftOut
 
 USUAL = 3.0
 """Times the median that a step may take without being asked about."""
-LONGEST = 0.5
+LONGEST = 0.7
 """h ‖∇f‖ up to which steps can be followed."""
 PLACES = 2_000
 """Transitions, about so many, at whose places gradients are taken."""

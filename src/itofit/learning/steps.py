@@ -62,8 +62,8 @@ HOPELESS = 1e6
 LEAST_SLOPE = 1e-3
 """Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
 SHARE_OF_RIDGE = 0.001
-"""Of the drift's ridges, with which its correction is projected on the features: so it stays smooth between rare places,
-and is hardly shrunk where there are data."""
+"""Of the drift's ridges, with which its correction is projected on the features: it stays smooth between rare places, and
+is hardly shrunk where there are data."""
 JITTER = 1e-9
 """Ridge of projections, relative to the features' own sizes."""
 
@@ -103,7 +103,7 @@ def undo_step(
         change = places.corrected(first)
         outcome: StepOutcome = "corrected" if always else _worth_it(n_rows * first.loss, change)
         state, n_rounds = _improved(places, first, change, n_rows) if outcome == "corrected" else (first, 0)
-        excess = float(places.count @ places.excess(state))
+        excess = float(places.count @ places.excess(state.mean, state.covariance))
     if outcome == "corrected" and not places.accepts(state, excess, first):
         outcome = "too long"
     state = state if outcome == "corrected" else first
@@ -120,7 +120,9 @@ def _worth_it(shown: float, change: _Change) -> StepOutcome:
 
 def _improved(places: _Places, state: _State, change: _Change, n_rows: int) -> tuple[_State, int]:
     """The drift and covariance to which rounds of corrections lead, and the number of rounds."""
-    for n_rounds in range(1, MOST_ROUNDS + 1):
+    n_rounds = 0
+    while n_rounds < MOST_ROUNDS:
+        n_rounds += 1
         better = places.nearer(state, change)
         if better is None:
             break
@@ -143,6 +145,7 @@ class _State(NamedTuple):
     covariance: Float  # (n, d, d): Cov Δx / h
     loss: float  # how far their moments are from m and C, as a divergence in nats per transition
     worst: float  # the same at the transition that suffers most from it
+    made: Float  # (2,): shares of the corrections of drift and covariance that were made
 
 
 class _Change(NamedTuple):
@@ -182,7 +185,7 @@ class _Places:
 
     def start(self) -> _State:
         """The steps that m and C themselves would make as drift and covariance."""
-        return self.followed(self.learned.posterior, self.learned_sigma, self.noise)
+        return self.followed(self.learned.posterior, self.learned_sigma, self.noise, np.zeros(2))
 
     def mean(self, values: Float) -> Float:
         """Weighted by the lengths of steps."""
@@ -200,8 +203,8 @@ class _Places:
         """A covariance at the places: shape (n, d, d)."""
         return symmetric(sigma.at(self.scaling.points(self.x)))
 
-    def followed(self, drift: Posterior, sigma: Sigma, noise: Float) -> _State:
-        """The steps that a drift and a covariance make."""
+    def followed(self, drift: Posterior, sigma: Sigma, noise: Float, made: Float) -> _State:
+        """The steps that a drift and a covariance make, of whose corrections some shares (2,) were made."""
         series = self.basis.series(drift.amplitudes[:, 0], drift.amplitudes[:, 1:].T, self.scaling)
         step = moments_of_step(
             self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))), underdamped=self.underdamped
@@ -213,23 +216,23 @@ class _Places:
             features = share * self.features(place)
             means += features
             crosses += away.T[:, :, None] * features
-        state = _State(drift, sigma, noise, means - self.ones, crosses, step.mean, step.covariance, np.inf, np.inf)
-        return state._replace(**self.distances(state))
+        loss, worst = self.distances(step.mean, step.covariance)
+        change = means - self.ones
+        return _State(drift, sigma, noise, change, crosses, step.mean, step.covariance, loss, worst, made)
 
-    def distances(self, state: _State) -> dict[str, float]:
+    def distances(self, mean: Float, covariance: Float) -> tuple[float, float]:
         """How far steps are from those with m and C: in the mean, and at the transition that suffers most.
 
         The first is the mean Kullback-Leibler divergence; if C stays, of the means alone. A transition suffers if its
         steps are far from those that were learned, and it is itself less likely.
         """
-        away = np.asarray(np.linalg.solve(factors(self.C), (state.mean - self.m)[:, :, None]), dtype=np.float64)
-        grown = np.zeros_like(self.C) if self.chosen else _in_units(state.covariance - self.C, self.C)
+        away = np.asarray(np.linalg.solve(factors(self.C), (mean - self.m)[:, :, None]), dtype=np.float64)
+        grown = np.zeros_like(self.C) if self.chosen else _in_units(covariance - self.C, self.C)
         apart = mean_apart = _divergences(away, grown, self.h)
         if self.h.std() > LEAST_VARIATION * self.h.mean():  # m and C are means over steps of all lengths at a place
             smooth = self.smoothed(away, self.weight), self.smoothed(grown, self.count)
             mean_apart = _divergences(*smooth, self.h)
-        worst = np.minimum(apart, self.excess(state)).max()
-        return {"loss": float(self.count @ mean_apart), "worst": float(worst)}
+        return float(self.count @ mean_apart), float(np.minimum(apart, self.excess(mean, covariance)).max())
 
     def accepts(self, state: _State, excess: float, first: _State) -> bool:
         """Whether the data are as likely with the steps of corrected functions as with m and C: on the whole and each.
@@ -239,10 +242,9 @@ class _Places:
         most = max(MOST_LOSS * self.m.shape[1], MOST_LOSS_LEFT * first.loss)
         return state is not first and excess < most and state.worst < MOST_LOSS_OF_ONE
 
-    def excess(self, state: _State) -> Float:
-        """Loss of each transition with the moments of these steps, above that with m and C: shape (n,)."""
-        learned, made = (self.m, self.C), (state.mean, state.covariance)
-        losses = (gaussian_nll(self.increments, self.h, *moments) for moments in (made, learned))
+    def excess(self, mean: Float, covariance: Float) -> Float:
+        """Loss of each transition with steps of these moments, above that with m and C: shape (n,)."""
+        losses = (gaussian_nll(self.increments, self.h, *own) for own in ((mean, covariance), (self.m, self.C)))
         return np.nan_to_num(np.subtract(*losses), nan=HOPELESS, posinf=HOPELESS)
 
     def smoothed(self, values: Float, weight: Float) -> Float:
@@ -263,7 +265,8 @@ class _Places:
         for of_drift, of_sigma in SHARES:
             f = Posterior(start + of_drift * (change.drift.amplitudes - start), change.drift.squares)
             B = state.sigma.fit.B + of_sigma * (fit.B - state.sigma.fit.B)
-            trial = self.followed(f, change.sigma._replace(fit=replace(fit, B=B)), change.noise)
+            made = state.made + (1 - state.made) * [of_drift, of_sigma]
+            trial = self.followed(f, change.sigma._replace(fit=replace(fit, B=B)), change.noise, made)
             if trial.loss < nearest.loss and trial.worst < max(state.worst, MOST_LOSS_OF_ONE):
                 nearest = trial
                 if trial.loss < enough * state.loss:
@@ -334,17 +337,17 @@ class _Places:
         self, state: _State, change: _Change, rounds: int, excess: float, outcome: StepOutcome
     ) -> StepCorrection:
         """How far it was corrected."""
-        f, sigma = self.values(state.drift), self.covariance(state.sigma)
-        difference = self.mean((f - self.m) ** 2) / np.maximum(self.mean(self.m**2), 1e-300)
-        of_sigma, of_step = (_in_units(sigma - other, self.C) for other in (self.C, state.covariance))
+        difference = self.mean((self.values(state.drift) - self.m) ** 2) / np.maximum(self.mean(self.m**2), 1e-300)
+        change_of_C = _in_units(self.C - self.covariance(state.sigma), self.C)
+        of_drift, of_sigma = state.made
         corrected = outcome == "corrected"
         return StepCorrection(
             h=float(self.mean(self.h)),
             signal=corrected * change.signal,
             drift_change=float(np.sqrt(difference.mean())),
-            covariance_change=float(np.sqrt(self.count @ (of_sigma**2).sum(axis=(1, 2)))),
-            drift_share=_share_made(self.mean((f - self.m) * (f - state.mean)), self.mean((f - state.mean) ** 2)),
-            covariance_share=_share_made(*(self.count @ (of_step * a).sum(axis=(1, 2)) for a in (of_sigma, of_step))),
+            covariance_change=float(np.sqrt(self.count @ (change_of_C**2).sum(axis=(1, 2)))),
+            drift_share=float(of_drift * self.mean(change.trust).mean()),
+            covariance_share=float(of_sigma * (self.count @ change.covariance_trust)),
             distrusted=float(self.mean((corrected * change.trust.min(axis=1) < 0.5).astype(float))),
             excess=excess,
             rounds=rounds,
@@ -362,9 +365,7 @@ class _Places:
         parts = fit.model.parts(H, np.zeros_like(H))
         difference = symmetric(back @ wanted @ back.T) - fit.at(X[:, 1:])
         change = _change_through_link(parts.spectrum, difference[:, rows, cols], sigma)
-        _, weight = fit.model.derivatives(
-            parts._replace(C=np.maximum(parts.C, fit.limits[0])), len(H) * self.count
-        )
+        _, weight = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), len(H) * self.count)
         B = fit.B.copy()
         for j, own in enumerate(weight.T):
             A = (X.T * own) @ X
@@ -388,12 +389,6 @@ def _divergences(away: Float, grown: Float, h: Float) -> Float:
     ratio = np.maximum(ratio, 1e-12)
     turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
     return np.asarray(0.5 * (h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1))
-
-
-def _share_made(made: Float, wanted: Float) -> float:
-    """The share of what should be corrected that was, from products of both and squares of the latter."""
-    share = np.asarray(made) / np.maximum(wanted, 1e-300)
-    return float(np.clip(share, 0.0, 1.0).mean())
 
 
 def _in_units(matrices: Float, sigma: Float) -> Float:

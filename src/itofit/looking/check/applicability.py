@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from itofit._checks import Either, Float, Int, Message, Option
+from itofit.data.names import plural
 from itofit.data.transitions import Transitions
 from itofit.looking.check import thresholds
 from itofit.looking.check.deviations import TINY
@@ -45,8 +46,8 @@ def units(sde: LearnedSDE, rows: ExaminedRows) -> Finding | None:
     )
 
 
-def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Finding:
-    """Whether steps are short against the time in which drift and noise change.
+def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator, n_longer: int) -> Finding:
+    """Whether steps are short against the time in which drift and noise change; n_longer were not judged.
 
     For a linear drift f = −θ x the mean of a step h is (e^{−θh} − 1) x = h f (1 − θh/2 + …): learned from it, the drift
     is too small by h‖∇f‖/2. Norms are in units of each variable's spread. For an underdamped system the rates are
@@ -63,26 +64,65 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
     ratio = data.h * _rates(sde, data.inputs)
     high, top = float(np.quantile(ratio, 0.95)), float(ratio.max())
     change = _covariance_change(sde, data)
-    corrected = sde.step_correction is not None
+    corrected = sde.scheme == "corrected"
     bias = thresholds.BIAS_LEFT * high**2 if corrected else high / 2
-    verdict = worst_of([graded(bias, *thresholds.DRIFT_BIAS), graded(change, *thresholds.COVARIANCE_CHANGE)])
+    in_steps = _gain_of_one_step(sde, data)
+    grades = graded(bias, *thresholds.DRIFT_BIAS), graded(change, *thresholds.COVARIANCE_CHANGE)
+    verdict = worst_of([*grades, "caution" if in_steps else "good"])
     consequence = "corrected for that, it may still be" if corrected else "so that the learned drift is"
     text = (
         f"In one step the drift changes by up to {percent(high, of='itself')} (95 % of the data; at most "
         f"{percent(top)}), {consequence} wrong by about {percent(bias)}; the noise covariance typically changes by "
         f"{percent(change, 0)}."
     )
+    if in_steps:
+        text += f" Steps that are not corrected for their length predict the data better, by {in_steps:.4f} nats."
+    if n_longer:
+        text += f" {plural(n_longer, 'transition')} longer than those learned from were not judged."
     return Finding(
         name=name,
         title=title,
-        values={"h_gradient_95": high, "h_gradient_max": top, "drift_bias": bias, "covariance_change": change},
+        values={
+            "h_gradient_95": high,
+            "h_gradient_max": top,
+            "drift_bias": bias,
+            "covariance_change": change,
+            "gain_of_one_step": in_steps,
+            "n_longer": n_longer,
+        },
         numbers=f"h |grad f| {fixed(high)}, bias of drift {percent(bias)}",
         verdict=verdict,
         text=text,
-        advice="" if verdict == "good" else _SHORTER_STEPS if corrected else _CORRECTED_STEPS,
+        advice="" if verdict == "good" else _MOVES_IN_STEPS if in_steps else _advice(sde, data.h, high),
     )
 
 
+def _gain_of_one_step(sde: LearnedSDE, data: Transitions) -> float:
+    """By how much steps without correction predict better, in nats per transition; zero if that is not significant."""
+    if sde.one_step is None or sde.scheme == "euler":
+        return 0.0
+    difference = sde.nll(data, pointwise=True) - sde.one_step.nll(data, pointwise=True)
+    mean, error = float(difference.mean()), float(difference.std() / np.sqrt(len(difference)))
+    least = max(thresholds.GAIN_ERRORS * error, thresholds.GAIN_OF_ONE_STEP * sde.n_outputs)
+    return mean if mean > least else 0.0
+
+
+def _advice(sde: LearnedSDE, h: Float, high: float) -> str:
+    """What to do about long steps: leave out the longest, correct for them, or observe more often."""
+    typical = float(np.median(h))
+    if float(h.max()) > thresholds.UNEVEN * typical:
+        length = max(typical, float(h.max()) * thresholds.SHORT / high)
+        max_h = Option("max_h", float(f"{length:.2g}"))
+        return Message("Leave out the longest steps, with {max_h} for example, or observe more often.", max_h=max_h)
+    tried = sde.step_correction is not None
+    return _SHORTER_STEPS if tried else _CORRECTED_STEPS
+
+
+_MOVES_IN_STEPS = Message(
+    "If the data are not of a process in continuous time but of one in steps, such as a simulation by Euler steps or "
+    "generations of a population, learn with {correct_step}.",
+    correct_step=Option("correct_step", False),
+)
 _SHORTER_STEPS = "Observe at shorter steps, and until then take what depends on fast changes with care."
 _CORRECTED_STEPS = Message(
     "Learn it with {correct_step}, or take drift and noise as those of steps of this length: simulate with {dt}.",
