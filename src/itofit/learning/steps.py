@@ -62,8 +62,10 @@ HOPELESS = 1e6
 LEAST_SLOPE = 1e-3
 """Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
 SHARE_OF_RIDGE = 0.001
-"""Of the drift's ridges, with which its correction is projected on the features: it stays smooth between rare places, and
-is hardly shrunk where there are data."""
+"""Of the drift's ridges, with which its correction is projected on the features.
+
+So it stays smooth between rare places, and is hardly shrunk where there are data.
+"""
 JITTER = 1e-9
 """Ridge of projections, relative to the features' own sizes."""
 
@@ -346,8 +348,8 @@ class _Places:
             signal=corrected * change.signal,
             drift_change=float(np.sqrt(difference.mean())),
             covariance_change=float(np.sqrt(self.count @ (change_of_C**2).sum(axis=(1, 2)))),
-            drift_share=float(of_drift * self.mean(change.trust).mean()),
-            covariance_share=float(of_sigma * (self.count @ change.covariance_trust)),
+            drift_trust=float(of_drift * self.mean(change.trust).mean()),
+            covariance_trust=float(of_sigma * (self.count @ change.covariance_trust)),
             distrusted=float(self.mean((corrected * change.trust.min(axis=1) < 0.5).astype(float))),
             excess=excess,
             rounds=rounds,

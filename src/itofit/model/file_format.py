@@ -257,7 +257,7 @@ def _check_correction(sde: LearnedSDE) -> None:
         raise InputError("a model of kind 'general' cannot have been corrected for the length of steps")
     _check_array("step_correction.signal", correction.signal, (sde.n_outputs,))
     _check_spread("step_correction.spread", correction.spread, sde.n_inputs, sde.n_outputs)
-    for field in ("h", "drift_change", "covariance_change", "drift_share", "covariance_share", "distrusted"):
+    for field in ("h", "drift_change", "covariance_change", "drift_trust", "covariance_trust", "distrusted"):
         positive(f"step_correction.{field}", getattr(correction, field), zero=True)
     positive("step_correction.excess", abs(correction.excess), zero=True)
     count("step_correction.rounds", correction.rounds, least=0)

@@ -203,7 +203,7 @@ class StepCorrection:
         Mean square of the drift's correction over the data, without its noise.
     drift_change, covariance_change : float
         Root mean square of what was corrected, relative to that of the drift and to Σ.
-    drift_share, covariance_share : float
+    drift_trust, covariance_trust : float
         Share of what the length of the steps makes of them that was corrected, over all data.
     distrusted : float
         Share of the data at which less than half of the drift's was.
@@ -226,8 +226,8 @@ class StepCorrection:
     signal: Float
     drift_change: float
     covariance_change: float
-    drift_share: float
-    covariance_share: float
+    drift_trust: float
+    covariance_trust: float
     distrusted: float
     excess: float
     rounds: int
@@ -253,9 +253,9 @@ class StepCorrection:
     def _drift_text(self) -> str:
         if not self.signal.any():
             return f"f not, since {NOT_CORRECTED['uncertain']}"
-        return f"f by {self.drift_change:.2%} ({self.drift_share:.0%} of what the length makes of it)"
+        return f"f by {self.drift_change:.2%} ({self.drift_trust:.0%} of what the length makes of it)"
 
     def _covariance_text(self) -> str:
         if self.lengths_chosen:
             return "Σ not, since the paths chose the lengths of their steps"
-        return f"Σ by {self.covariance_change:.2%} ({self.covariance_share:.0%})"
+        return f"Σ by {self.covariance_change:.2%} ({self.covariance_trust:.0%})"

@@ -88,7 +88,7 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
             "drift_bias": bias,
             "covariance_change": change,
             "gain_of_one_step": in_steps,
-            "n_longer": n_longer,
+            "n_longer": float(n_longer),
         },
         numbers=f"h |grad f| {fixed(high)}, bias of drift {percent(bias)}",
         verdict=verdict,
