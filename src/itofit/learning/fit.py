@@ -77,10 +77,15 @@ def fit(
     ensemble : int, optional
         Learn so many times, with other random frequencies each time. The result is that of the first; the others say
         what the choice of frequencies adds to its error bars. Needs `refine`.
-    correct_step : bool
-        Undo what the length h of the observed steps makes of drift and covariance (docs/finite-step.md), as far as
-        the data determine it: for processes in continuous time. Left out, drift and covariance are those of one
-        observed step, which stay in ``sde.one_step``. Needs `refine`, and inputs that follow from the state that moves.
+    correct_step : {"auto", True, False}
+        Undo what the length h of the observed steps makes of drift and covariance (docs/finite-step.md). "auto": where
+        that exceeds its uncertainty. True: always, as far as the data determine it; this needs `refine`, and inputs
+        that follow from the state that moves, without which "auto" does nothing. False: drift and covariance are those
+        of one observed step, which stay in ``sde.one_step`` otherwise. Use it for processes that move in steps, such
+        as a simulation by Euler steps of the same length.
+    max_h : {"auto"}, float or None
+        Leave out transitions that took longer. "auto": those that took more than three times the median, and too long
+        for the drift that the others show (docs/finite-step.md), with a warning; with `refine` alone. None: keep all.
     rng : int, Generator or None
         The same seed and data give the same result.
     progress : bool, optional
@@ -95,9 +100,10 @@ def fit(
     ConvergenceWarning
         If a training ended at a maximal number of iterations that was set, or with ``refine=False`` at any.
     DataWarning
-        If the data carry no noise; if ``correct_step=True`` but the paths chose the lengths of their steps, so that Σ
-        was not corrected. With ``refine=False`` also if some time steps are so short that their noise drowns the
-        drift, if no dependence of the drift on the inputs was found, or if much of Σ needed its floor.
+        If transitions were left out because they took too long; if the data carry no noise; if ``correct_step=True``
+        but the steps are too long for it, or the paths chose their lengths. With ``refine=False`` also if some time
+        steps are so short that their noise drowns the drift, if no dependence of the drift on the inputs was found, or
+        if much of Σ needed its floor.
 
     Examples
     --------

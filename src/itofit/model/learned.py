@@ -63,7 +63,7 @@ class LearnedSDE(SDE):
     members : tuple of LearnedSDE
         Other fits to the same data, with frequencies of their own (`itofit.fit(..., ensemble=8)`).
     step_correction : StepCorrection or None
-        How far what one observed step shows was corrected for its length (`itofit.fit(..., correct_step=True)`).
+        Whether and how far what one observed step shows was corrected for its length; None if it was not asked for.
     one_step : LearnedSDE or None
         What was learned before that: the mean rate and covariance of one observed step.
     drift_in_noise_units : bool
@@ -136,8 +136,8 @@ class LearnedSDE(SDE):
         x : array of shape (n, m)
         return_std : bool
             Return also the standard deviation of each value, shape (n, d): that of the posterior of the amplitudes,
-            given the frequencies and the noise, and in an ensemble what the choice of frequencies adds. Without
-            ``correct_step=True`` it is of the mean rate of one observed step.
+            given the frequencies and the noise, and in an ensemble what the choice of frequencies adds. If `scheme` is
+            "euler" it is of the mean rate of one observed step.
 
         Examples
         --------

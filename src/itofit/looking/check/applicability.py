@@ -50,8 +50,8 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
     """Whether steps are short against the time in which drift and noise change; n_longer were not judged.
 
     For a linear drift f = −θ x the mean of a step h is (e^{−θh} − 1) x = h f (1 − θh/2 + …): learned from it, the drift
-    is too small by h‖∇f‖/2. Norms are in units of each variable's spread. For an underdamped system the rates are
-    ‖∂f/∂v‖ and ‖∂f/∂x‖^½.
+    is too small by h‖∇f‖/2. Steps count by their lengths, as they do for the drift. Norms are in units of each
+    variable's spread. For an underdamped system the rates are ‖∂f/∂v‖ and ‖∂f/∂x‖^½.
     """
     name, title = "discretisation", "length of the step"
     if sde.drift_in_noise_units:
@@ -62,7 +62,7 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
         return not_available(name, title, reason)
     data = rows.data[_few_rows(len(rows.z), rng)]
     ratio = data.h * _rates(sde, data.inputs)
-    high, top = float(np.quantile(ratio, 0.95)), float(ratio.max())
+    high, top = _quantile(ratio, 0.95, weight=data.h), float(ratio.max())
     change = _covariance_change(sde, data)
     corrected = sde.scheme == "corrected"
     bias = thresholds.BIAS_LEFT * high**2 if corrected else high / 2
@@ -93,8 +93,15 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
         numbers=f"h |grad f| {fixed(high)}, bias of drift {percent(bias)}",
         verdict=verdict,
         text=text,
-        advice="" if verdict == "good" else _MOVES_IN_STEPS if in_steps else _advice(sde, data.h, high),
+        advice="" if verdict == "good" else _MOVES_IN_STEPS if in_steps else _advice(sde, data.h, ratio / data.h),
     )
+
+
+def _quantile(values: Float, level: float, weight: Float) -> float:
+    """The value up to which values (n,) have a share of all weight (n,)."""
+    order = np.argsort(values)
+    below = np.cumsum(weight[order])
+    return float(values[order[np.searchsorted(below, level * below[-1])]])
 
 
 def _gain_of_one_step(sde: LearnedSDE, data: Transitions) -> float:
@@ -107,11 +114,11 @@ def _gain_of_one_step(sde: LearnedSDE, data: Transitions) -> float:
     return mean if mean > least else 0.0
 
 
-def _advice(sde: LearnedSDE, h: Float, high: float) -> str:
-    """What to do about long steps: leave out the longest, correct for them, or observe more often."""
+def _advice(sde: LearnedSDE, h: Float, rates: Float) -> str:
+    """What to do about steps that are long against rates of change: leave out some, correct, or observe more often."""
     typical = float(np.median(h))
     if float(h.max()) > thresholds.UNEVEN * typical:
-        length = max(typical, float(h.max()) * thresholds.SHORT / high)
+        length = max(typical, thresholds.SHORT / float(np.quantile(rates, 0.95)))
         max_h = Option("max_h", float(f"{length:.2g}"))
         return Message("Leave out the longest steps, with {max_h} for example, or observe more often.", max_h=max_h)
     tried = sde.step_correction is not None
