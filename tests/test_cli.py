@@ -19,7 +19,7 @@ import itofit.files
 from itofit._checks import Either, InputError, Message, Option, Variable, message_of
 from itofit.cli import app
 from itofit.cli.held_out import hold_out
-from itofit.cli.words import OPTIONS, worded
+from itofit.cli.words import OPTIONS, word, worded
 
 
 def call(*arguments):
@@ -176,8 +176,13 @@ def test_long_steps_are_left_out_or_kept(tmp_path):
     assert left_out.n > 20
     result = call(*arguments, "--keep-long-steps")
     assert itofit.load(tmp_path / "m.npz").data.left_out is None
-    assert "--max-step" in result.output
-    assert "max_h" not in result.output
+
+
+def test_options_of_steps_in_the_words_of_the_command_line():
+    assert word(Option("max_h", 0.3)) == "--max-step 0.3"
+    assert word(Option("correct_step", True)) == "--correct-step"
+    assert word(Option("correct_step", False)) == "--no-correct-step"
+    assert word(Option("cross_fit", False)) is None
 
 
 def test_advice_speaks_of_options(folder, tmp_path):
