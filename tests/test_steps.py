@@ -273,7 +273,7 @@ def test_even_steps_are_not_asked_about(monkeypatch):
     rng = np.random.default_rng(0)
     data = linear(1000, rng.uniform(0.05, 0.12, 1000))
     expected = itofit.fit(data, max_h=None, rng=0)
-    monkeypatch.setattr(long_steps, "_rate", None)
+    monkeypatch.setattr(long_steps, "_longest", None)
     np.testing.assert_array_equal(itofit.fit(data, rng=0).drift(data.inputs), expected.drift(data.inputs))
 
 
@@ -285,6 +285,20 @@ def test_long_steps_of_slow_dynamics_are_kept(rate, left_out):
     data = linear(4000, h * rate)
     data = Transitions(data.inputs, data.increments, h)
     assert (quiet_fit(data).data.left_out is not None) == left_out
+
+
+@pytest.mark.parametrize("error", [0.0, 0.4])
+def test_long_steps_that_show_errors_of_measurement_are_kept(error):
+    """h ‖∇f‖ is 0.4 at most. Errors in every observation look like a pull back, ten times as strong in short steps."""
+    rng = np.random.default_rng(0)
+    h = np.where(rng.random(4000) < 0.1, rng.uniform(0.5, 2, 4000), 0.05)
+    x = np.zeros(4001)
+    for i, step in enumerate(h):
+        decay = np.exp(-0.2 * step)
+        x[i + 1] = decay * x[i] + np.sqrt((1 - decay**2) / 0.4) * rng.normal()
+    seen = x + error * rng.normal(size=4001)
+    data = Transitions.from_trajectories(seen, times=np.concatenate([[0.0], np.cumsum(h)]))
+    assert itofit.fit(data, rng=0).data.left_out is None
 
 
 def test_few_transitions_are_all_kept():
