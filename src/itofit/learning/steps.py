@@ -6,12 +6,14 @@ steps of a drift (1, X) c is (1, X̄) c, with features X̄ that are the means of
 (1, X̄) ≈ (1, X) B for a matrix B, and the drift whose steps have the mean m = (1, X) c is (1, X) B⁻¹c; the posterior of
 its amplitudes is that of m, multiplied by B⁻¹ as well. The covariance moves by what its own steps lack of C, in its own
 features. Both are repeated with the new drift and covariance, as long as that brings their steps nearer to those that
-were learned; if data are less likely with the steps where that ends, nothing is corrected.
+were learned; if data are less likely with the steps where that ends, on the whole or at any transition that is
+followed, nothing is corrected.
 
 Where B⁻¹ would amplify noise it is held back. The correction of an output has at each place a variance v, from the
 posterior of the amplitudes of m with its ridges, and over all data the mean square b² besides: the one for which the
 squares of corrections are most likely, if they are normal numbers of variance b² + v. Only the share b² / (b² + v), the
-trust, is corrected: all of it where the data determine the correction, nothing where it is noise.
+trust, is corrected: all of it where the data determine the correction, nothing where it is noise. Unless a correction
+is asked for, it is made only if the mean trust in it is at least one half, and if the data can show it at all.
 
 All this is about steps whose lengths were set beforehand. Where the path itself decides when it is seen, after every
 tenth event for example, Δx hardly changes with h at one place, although it should by f. Then C is left as it is: the

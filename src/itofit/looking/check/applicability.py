@@ -105,8 +105,11 @@ def _quantile(values: Float, level: float, weight: Float) -> float:
 
 
 def _gain_of_one_step(sde: LearnedSDE, data: Transitions) -> float:
-    """By how much steps without correction predict better, in nats per transition; zero if that is not significant."""
-    if sde.one_step is None or sde.scheme == "euler":
+    """By how much steps without correction predict better, in nats per transition; zero if that is not significant.
+
+    Steps of one length cannot tell: both describe them.
+    """
+    if sde.one_step is None or sde.scheme == "euler" or data.h.std() < thresholds.LEAST_VARIATION * data.h.mean():
         return 0.0
     difference = sde.nll(data, pointwise=True) - sde.one_step.nll(data, pointwise=True)
     mean, error = float(difference.mean()), float(difference.std() / np.sqrt(len(difference)))
@@ -116,9 +119,9 @@ def _gain_of_one_step(sde: LearnedSDE, data: Transitions) -> float:
 
 def _advice(sde: LearnedSDE, h: Float, rates: Float) -> str:
     """What to do about steps that are long against rates of change: leave out some, correct, or observe more often."""
-    typical = float(np.median(h))
-    if float(h.max()) > thresholds.UNEVEN * typical:
-        length = max(typical, thresholds.SHORT / float(np.quantile(rates, 0.95)))
+    typical, longest = float(np.median(h)), float(h.max())
+    length = max(typical, thresholds.SHORT / max(float(np.quantile(rates, 0.95)), TINY))
+    if longest > thresholds.UNEVEN * typical and longest > length:
         max_h = Option("max_h", float(f"{length:.2g}"))
         return Message("Leave out the longest steps, with {max_h} for example, or observe more often.", max_h=max_h)
     tried = sde.step_correction is not None

@@ -50,6 +50,8 @@ SHORT = 0.3
 """h ‖∇f‖ of steps that are not long."""
 UNEVEN = 3.0
 """Times the median, from which on leaving out the longest steps is the first thing to do."""
+LEAST_VARIATION = 0.01
+"""Standard deviation of the lengths of steps, relative to their mean, from which on they are not all the same."""
 GAIN_OF_ONE_STEP = 0.002
 """Nats per transition and output by which steps without correction must predict better to say so."""
 COVARIANCE_CHANGE = 0.3, np.inf
