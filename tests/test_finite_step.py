@@ -8,7 +8,7 @@ import pytest
 import itofit
 from itofit import InputError, Transitions
 from itofit.experiments import EXPERIMENTS
-from itofit.learning.steps import lengths_chosen
+from itofit.learning.followed import lengths_chosen
 from itofit.matrices.symmetric import factors
 from itofit.model.finite_step import LEAST_SHARE, at_least, mean_signal, moments_of_step, trusted
 from itofit.model.likelihood import gaussian_nll
@@ -423,10 +423,10 @@ def test_lengths_chosen_by_the_path_are_noticed():
     up = rng.binomial(10, 0.3, 3000)
     moves = 0.01 * (2 * up - 10)
     f, sigma = (0.01 * -0.4 * rate)[:, None], (1e-4 * rate)[:, None, None]
-    assert lengths_chosen(x[:, None], h, moves[:, None], f, sigma)
+    assert lengths_chosen(x[:, None], h, moves[:, None], f, sigma, np.ones(3000))
     diffused = f[:, 0] * h + np.sqrt(sigma[:, 0, 0] * h) * rng.normal(size=3000)
-    assert not lengths_chosen(x[:, None], h, diffused[:, None], f, sigma)
-    assert not lengths_chosen(x[:, None], np.full(3000, 0.1), moves[:, None], f, sigma)
+    assert not lengths_chosen(x[:, None], h, diffused[:, None], f, sigma, np.ones(3000))
+    assert not lengths_chosen(x[:, None], np.full(3000, 0.1), moves[:, None], f, sigma, np.ones(3000))
     data = Transitions.from_pairs(x, x + moves, h)
     with pytest.warns(itofit.DataWarning, match="chosen when to be seen"):
         sde = itofit.fit(data, correct_step=True, rng=0)

@@ -101,7 +101,7 @@ def _doubts(drift: Drift, basis: Basis, scaling: Scaling, rng: np.random.Generat
     return basis.series(flat[:, 0], flat[:, 1:].T, scaling)
 
 
-def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: Float) -> bool:
+def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: Float, count: Float) -> bool:
     """Whether paths chose the lengths of their steps: Δx does not grow by f as h does at one place.
 
     Parameters
@@ -110,6 +110,8 @@ def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: F
         Transitions, their inputs scaled.
     drift, sigma : arrays of shapes (n, d) and (n, d, d)
         m and C there.
+    count : array of shape (n,)
+        How many transitions each stands for, up to a factor.
     """
     if not h.std() > LEAST_VARIATION * h.mean() or len(h) < MOST_NEIGHBOURS:
         return False
@@ -121,6 +123,6 @@ def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: F
     residual = increments - h[:, None] * drift
     unit, white = np.moveaxis(np.linalg.solve(factors(sigma), np.stack([drift, residual], axis=2)), 2, 0)
     size = (unit**2).sum(axis=1)
-    information = max(float((longer**2 * usual) @ size), 1e-300)
-    slope = longer @ (unit * white).sum(axis=1) / information
-    return bool(slope < -0.5 - SIGNIFICANT * np.sqrt(longer**2 @ (h * size)) / information)
+    information = max(float((count * longer**2 * usual) @ size), 1e-300)
+    slope = (count * longer) @ (unit * white).sum(axis=1) / information
+    return bool(slope < -0.5 - SIGNIFICANT * np.sqrt((count * longer) ** 2 @ (h * size)) / information)

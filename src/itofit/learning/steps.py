@@ -185,7 +185,7 @@ class _Places:
         self.gram[np.diag_indices(len(self.gram))] *= 1 + JITTER
         self.ridges = _ridges_for_weights(drift, basis)
         self.m, self.C = self.values(drift.posterior), self.covariance(sigma)
-        self.chosen = lengths_chosen(scaling.points(self.x), data.h, data.increments, self.m, self.C)
+        self.chosen = lengths_chosen(scaling.points(self.x), data.h, data.increments, self.m, self.C, self.count)
 
     def start(self) -> _State:
         """The steps that m and C themselves would make as drift and covariance."""
