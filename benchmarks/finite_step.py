@@ -1,4 +1,4 @@
-"""What `correct_step=True` does to the errors of drift and covariance, paired on the same data.
+"""What the correction for the length of steps does to the errors of drift and covariance, paired on the same data.
 
 Parts, all of them or those that are named:
 
@@ -7,12 +7,13 @@ Parts, all of them or those that are named:
   of length h, so that the functions of one step are the truth;
 - `linear`: the bias for an Ornstein-Uhlenbeck process of a million transitions, h θ = 0.01, 0.1, 0.3;
 - `escape`: the mean time to leave a well of a double well that is seen at one and four tenths of its relaxation time;
+- `gaps`: tracks of a limit cycle in which 3 % of the steps are ten to forty times as long as the others;
 - `seconds`: of both fits;
 - `figure`: docs/figures/finite-step.svg, the drift of 3a learned at four lengths of steps.
 
 Results go to benchmarks/results/finite_step_*.json.
 
-    python benchmarks/finite_step.py [cases linear escape seconds figure] [--seeds 20] [--jobs 2]
+    python benchmarks/finite_step.py [cases linear escape gaps seconds figure] [--seeds 20] [--jobs 2]
 """
 
 import argparse
@@ -51,7 +52,7 @@ def both(data, seed):
     """The model of one step and the corrected one, from one fit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", itofit.DataWarning)
-        sde = itofit.fit(data, rng=seed, correct_step=True)
+        sde = itofit.fit(data, rng=seed)
     return sde.one_step, sde
 
 
@@ -268,6 +269,58 @@ def escape(arguments, pool):
     write_results("finite_step_escape", rows, runs=everything)
 
 
+def cycle_drift(x):
+    radius = (x**2).sum(axis=1, keepdims=True)
+    return x * (1 - radius) + 1.5 * np.stack([-x[:, 1], x[:, 0]], axis=1)
+
+
+def tracks_with_gaps(seed, n_tracks=40, n_steps=80, share=0.03, sigma=0.3, fine=0.002):
+    """Tracks of a noisy limit cycle with steps of about 0.05, of which 3 % take 0.5 to 2, simulated by finer ones."""
+    rng = np.random.default_rng([seed, 5])
+    paths, times = [], []
+    for _ in range(n_tracks):
+        h = np.where(rng.random(n_steps) < share, rng.uniform(0.5, 2, n_steps), rng.uniform(0.03, 0.07, n_steps))
+        x, seen = rng.normal(size=(1, 2)), []
+        for step in h:
+            seen.append(x[0])
+            n = max(int(step / fine), 1)
+            for noise in sigma * np.sqrt(step / n) * rng.normal(size=(n, 1, 2)):
+                x = x + step / n * cycle_drift(x) + noise
+        paths.append(np.array([*seen, x[0]]))
+        times.append(np.concatenate([[0.0], np.cumsum(h)]))
+    return itofit.Transitions.from_trajectories(paths, times=times)
+
+
+def run_gaps(seed):
+    """Errors at the steps of usual length of fits to all data and to these alone."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", itofit.DataWarning)
+        data = tracks_with_gaps(seed)
+        short = data[data.h < 0.3]
+        truth = cycle_drift(short.inputs), np.broadcast_to(0.09 * np.eye(2), (len(short), 2, 2))
+        fits = {
+            "all steps, not corrected": (data, {"max_h": None, "correct_step": False}),
+            "all steps, default": (data, {}),
+            "without the long steps, default": (short, {}),
+            "without the long steps, not corrected": (short, {"correct_step": False}),
+        }
+        found = {}
+        for name, (given, options) in fits.items():
+            found[name] = errors(itofit.fit(given, rng=seed, **options), short.inputs, truth)
+        return found
+
+
+def gaps(arguments, pool):
+    runs = list(pool.map(run_gaps, range(arguments.seeds)))
+    rows = []
+    for name in runs[0]:
+        drift, covariance = np.array([run[name] for run in runs]).T
+        rows.append({"fit": name, "drift": float(drift.mean()), "covariance": float(covariance.mean())})
+        rows[-1] |= {"worst_drift": float(drift.max()), "worst_covariance": float(covariance.max()), "seeds": len(runs)}
+        print(rows[-1], flush=True)
+    write_results("finite_step_gaps", rows, runs=runs)
+
+
 def seconds(arguments, _):
     rows = []
     for name in PAPER:
@@ -315,7 +368,7 @@ def figure(_, __):
     print(f"drawn: {FIGURE}")
 
 
-PARTS = {"cases": cases, "linear": linear, "escape": escape, "seconds": seconds, "figure": figure}
+PARTS = {"cases": cases, "linear": linear, "escape": escape, "gaps": gaps, "seconds": seconds, "figure": figure}
 
 
 if __name__ == "__main__":

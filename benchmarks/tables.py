@@ -359,6 +359,13 @@ def finite_step_escape(rows):
         yield [f"{row['h']:g}", *found, f"{row['corrected_worst']:.1%}"]
 
 
+def finite_step_gaps(rows):
+    yield ["fit", "drift", "covariance", "worst drift", "worst covariance"]
+    for row in rows:
+        names = ("drift", "covariance", "worst_drift", "worst_covariance")
+        yield [row["fit"], *(f"{row[name]:.3f}" for name in names)]
+
+
 def finite_step_seconds(rows):
     yield ["experiment", "without", "with correction", "ratio"]
     for row in rows:
@@ -434,6 +441,7 @@ TABLES = {
     "finite_step_cases": finite_step_cases,
     "finite_step_linear": finite_step_linear,
     "finite_step_escape": finite_step_escape,
+    "finite_step_gaps": finite_step_gaps,
     "finite_step_seconds": finite_step_seconds,
     "adam_epochs": adam_epochs,
     "all_rows": beside_before(

@@ -53,7 +53,7 @@ def main() -> None:
     rest, held_out = data.split(0.1, by="groups", rng=1)
     print(data)
 
-    sde = itofit.fit(rest, correct_step=True, rng=0)
+    sde = itofit.fit(rest, rng=0)
     print(sde.summary(), end="\n\n")
     print(itofit.check(sde, held_out))
 

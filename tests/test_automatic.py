@@ -26,6 +26,11 @@ def scaled(data, unit):
     return Transitions(data.inputs, data.increments * unit, data.h, data.groups)
 
 
+def of_one_step(data, **options):
+    """A fit to data whose steps are Euler steps, or whose inputs and increments do not belong together."""
+    return fit(data, correct_step=False, **options)
+
+
 def rms(values):
     return float(np.sqrt(np.mean(np.square(values))))
 
@@ -114,7 +119,11 @@ def test_drift_error_falls_like_one_over_the_root_of_n():
     x = np.linspace(-0.9, 0.9, 50)
     sizes = [500, 4000, 32_000]  # all of them; on a grid
     errors = [
-        np.exp(np.mean([np.log(rms(fit(system(n, s, m=1, h=0.05), rng=s).drift(x)[:, 0] + 2 * x)) for s in range(8)]))
+        np.exp(
+            np.mean(
+                [np.log(rms(of_one_step(system(n, s, m=1, h=0.05), rng=s).drift(x)[:, 0] + 2 * x)) for s in range(8)]
+            )
+        )
         for n in sizes
     ]
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
@@ -182,7 +191,7 @@ def test_inputs_may_have_any_unit_and_origin(correlation):
     data = system(varying=0.2, correlation=correlation)
     shift, scale = np.array([3.0, -70.0]), np.array([0.01, 40.0])
     moved = Transitions(data.inputs * scale + shift, data.increments, data.h)
-    here, there = fit(data, rng=1), fit(moved, rng=1)
+    here, there = of_one_step(data, rng=1), of_one_step(moved, rng=1)
     x = data.inputs[:50]
     np.testing.assert_allclose(there.drift(x * scale + shift), here.drift(x), atol=1e-6)
     np.testing.assert_allclose(there.covariance(x * scale + shift), here.covariance(x), atol=1e-6)
@@ -191,8 +200,8 @@ def test_inputs_may_have_any_unit_and_origin(correlation):
 def test_a_wind_is_added_to_the_drift_and_nothing_else():
     data = system(varying=0.2)
     wind = np.array([5.0, -7.0])
-    here = fit(data, rng=1)
-    there = fit(Transitions(data.inputs, data.increments + wind * data.h[:, None], data.h), rng=1)
+    here = of_one_step(data, rng=1)
+    there = of_one_step(Transitions(data.inputs, data.increments + wind * data.h[:, None], data.h), rng=1)
     np.testing.assert_allclose(there.drift(data.inputs), here.drift(data.inputs) + wind, atol=1e-6)
     np.testing.assert_allclose(there.covariance(data.inputs), here.covariance(data.inputs), atol=1e-7)
 
@@ -204,7 +213,7 @@ UNITS = [1e-8, 1e8, np.array([3.0, 1e-3])]
 @pytest.mark.parametrize("how", [{"varying": 0.3}, {"correlation": 0.6}], ids=str)
 def test_outputs_may_have_any_unit(unit, how):
     data = system(**how)
-    here, there = fit(data, rng=1), fit(scaled(data, unit), rng=1)
+    here, there = of_one_step(data, rng=1), of_one_step(scaled(data, unit), rng=1)
     x, units = data.inputs[:100], unit * np.ones(2)
     np.testing.assert_allclose(there.drift(x) / units, here.drift(x), atol=1e-5)
     np.testing.assert_allclose(there.covariance(x) / np.outer(units, units), here.covariance(x), atol=1e-6)
@@ -404,7 +413,7 @@ def test_general_inputs_may_differ_in_number_from_the_increments():
 def test_a_subset_is_searched_and_all_are_used():
     """Frequencies from a subset: the error is that of all, and not of the subset."""
     data = system(40_000, h=0.05)
-    sde = fit(data, drift=ARFF(search_rows=16_000), rng=0)
+    sde = of_one_step(data, drift=ARFF(search_rows=16_000), rng=0)
     assert sde.searched_on == "16000 of them, drawn at random"
     # two or three amplitudes for each output: √(3 · 0.25 / (0.05 · 40,000)) = 0.02, with three times that as a bound
     x = np.random.default_rng(1).uniform(-0.9, 0.9, (100, 2))
@@ -421,7 +430,7 @@ def test_a_subset_of_few_is_improved_upon_by_all():
     for seed in range(6):
         data = system(20_000, seed, m=1, h=0.05)
         few = ARFF(search_rows=1000)
-        pairs.append([rms(fit(d, drift=few, rng=seed).drift(x)[:, 0] + 2 * x) for d in (data, data[:1000])])
+        pairs.append([rms(of_one_step(d, drift=few, rng=seed).drift(x)[:, 0] + 2 * x) for d in (data, data[:1000])])
     assert np.median([a / b for a, b in pairs]) < 0.6  # √20 more accurate, but for the ridges
 
 
@@ -444,7 +453,7 @@ def test_twenty_transitions_are_enough_and_nineteen_are_not():
 def test_data_without_noise_are_learned_with_a_warning():
     x = np.random.default_rng(0).uniform(-1, 1, 300)
     with pytest.warns(itofit.DataWarning, match="no noise"):
-        sde = fit(Transitions(x, 0.01 * np.sin(2 * x), 0.01), rng=0)
+        sde = of_one_step(Transitions(x, 0.01 * np.sin(2 * x), 0.01), rng=0)
     np.testing.assert_allclose(sde.drift(x)[:, 0], np.sin(2 * x), atol=1e-3)
     assert_positive_definite(sde, times=1.0)
 

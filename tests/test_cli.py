@@ -19,7 +19,7 @@ import itofit.files
 from itofit._checks import Either, InputError, Message, Option, Variable, message_of
 from itofit.cli import app
 from itofit.cli.held_out import hold_out
-from itofit.cli.words import OPTIONS, worded
+from itofit.cli.words import OPTIONS, word, worded
 
 
 def call(*arguments):
@@ -150,19 +150,46 @@ def test_simulate_corrected_and_printed(folder):
 
 
 def test_fit_corrected_for_the_step(folder, tmp_path):
-    result = call("fit", folder / "tracks.csv", *COLUMNS, "-o", tmp_path / "m.npz", "--correct-step")
-    assert result.exit_code == 0, result.output
-    sde, plain = itofit.load(tmp_path / "m.npz"), itofit.load(folder / "sde.npz")
+    models = []
+    for options in (["--correct-step"], [], ["--no-correct-step"]):
+        result = call("fit", folder / "tracks.csv", *COLUMNS, "-o", tmp_path / "m.npz", *options)
+        assert result.exit_code == 0, result.output
+        models.append(itofit.load(tmp_path / "m.npz"))
+    corrected, default, plain = models
     x = np.array([[0.3, -0.2]])
-    np.testing.assert_allclose(sde.one_step.drift(x), plain.drift(x), rtol=1e-10)
-    assert sde.scheme == "corrected"
+    for sde in (corrected, default):
+        np.testing.assert_allclose(sde.one_step.drift(x), plain.drift(x), rtol=1e-10)
+    assert corrected.scheme == "corrected"
+    assert plain.step_correction is None
+
+
+def test_long_steps_are_left_out_or_kept(tmp_path):
+    frame = tracks(20, 120)
+    frame["t"] += np.cumsum(np.where(np.arange(len(frame)) % 30 == 17, 40.0, 0.0))  # the same moves took far longer
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    arguments = ["fit", tmp_path / "a.csv", *COLUMNS, "-o", tmp_path / "m.npz", "--held-out", 0]
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    assert "--keep-long-steps keeps them" in result.stderr
+    assert "left out (up to 40" in result.output
+    left_out = itofit.load(tmp_path / "m.npz").data.left_out
+    assert left_out.n > 20
+    result = call(*arguments, "--keep-long-steps")
+    assert itofit.load(tmp_path / "m.npz").data.left_out is None
+
+
+def test_options_of_steps_in_the_words_of_the_command_line():
+    assert word(Option("max_h", 0.3)) == "--max-step 0.3"
+    assert word(Option("correct_step", True)) == "--correct-step"
+    assert word(Option("correct_step", False)) == "--no-correct-step"
+    assert word(Option("cross_fit", False)) is None
 
 
 def test_advice_speaks_of_options(folder, tmp_path):
     coarse = tracks(20, 120)[::5]
     coarse.to_csv(tmp_path / "a.csv", index=False)
-    result = call("fit", tmp_path / "a.csv", *COLUMNS, "-o", tmp_path / "m.npz")
-    assert "--correct-step" in result.output
+    result = call("fit", tmp_path / "a.csv", *COLUMNS, "-o", tmp_path / "m.npz", "--no-correct-step")
+    assert "Learn it with --correct-step" in result.output
     assert "correct_step" not in result.output
 
 

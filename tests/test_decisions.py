@@ -9,7 +9,7 @@ import pytest
 import itofit
 from itofit import Transitions, fit
 from itofit.learning.automatic.candidates import Trial, simplest_of_the_best
-from itofit.learning.steps import lengths_chosen
+from itofit.learning.followed import lengths_chosen
 
 H = 0.01
 
@@ -164,7 +164,7 @@ def test_lengths_set_beforehand_are_not_said_to_be_chosen_by_paths():
         x, h = rng.uniform(-1, 1, 1000), rng.uniform(0.05, 0.15, 1000)
         f = np.full((1000, 1), 0.3)
         moves = h[:, None] * f + np.sqrt(h)[:, None] * rng.normal(size=(1000, 1))
-        accused += lengths_chosen(x[:, None], h, moves, f, np.ones((1000, 1, 1)))
+        accused += lengths_chosen(x[:, None], h, moves, f, np.ones((1000, 1, 1)), np.ones(1000))
     assert accused < 2
 
 

@@ -8,7 +8,7 @@ import pytest
 import itofit
 from itofit import InputError, Transitions
 from itofit.experiments import EXPERIMENTS
-from itofit.learning.steps import lengths_chosen
+from itofit.learning.followed import lengths_chosen
 from itofit.matrices.symmetric import factors
 from itofit.model.finite_step import LEAST_SHARE, at_least, mean_signal, moments_of_step, trusted
 from itofit.model.likelihood import gaussian_nll
@@ -147,8 +147,16 @@ def test_factors_take_any_units_and_hardly_definite_matrices():
 
 
 def test_trust_is_the_share_of_the_correction_that_is_not_noise():
-    np.testing.assert_allclose(trusted(np.array([1.0]), np.array([[0.0], [1.0], [3.0]])), [[1.0], [0.5], [0.25]])
-    assert trusted(0.0, np.zeros(1)).item() == 0.0
+    variance, squares = np.array([[0.0], [1.0], [3.0]]), np.ones((3, 1))
+    np.testing.assert_allclose(trusted(np.array([1.0]), variance, squares), [[1.0], [0.5], [0.25]])
+    assert trusted(0.0, np.zeros(1), np.zeros(1)).item() == 0.0
+
+
+def test_a_correction_of_many_standard_deviations_is_trusted_although_others_are_small():
+    """1 − 9 v/δ²: nothing at three standard deviations, three quarters at six; none where nothing is corrected."""
+    variance, squares = np.ones((3, 1)), np.array([[9.0], [36.0], [9e4]])
+    np.testing.assert_allclose(trusted(np.array([1e-6]), variance, squares), [[0.0], [0.75], [0.9999]], atol=1e-5)
+    assert not trusted(np.zeros(1), variance, squares).any()
 
 
 def test_the_signal_is_what_squares_have_beyond_their_variance():
@@ -397,7 +405,7 @@ def test_units_of_any_size(unit):
 def test_the_model_of_one_step_is_that_of_a_fit_without_correction():
     data = linear_data(1000, 0.3)
     options = {"ensemble": 2, "floor": 0.9, "link": "identity", "rng": 0}
-    plain, sde = itofit.fit(data, **options), itofit.fit(data, correct_step=True, **options)
+    plain, sde = (itofit.fit(data, correct_step=correct, **options) for correct in (False, True))
     assert sde.one_step.floored_share == plain.floored_share
     for a, b in zip(plain.drift(data.inputs, return_std=True), sde.one_step.drift(data.inputs, True), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -415,10 +423,10 @@ def test_lengths_chosen_by_the_path_are_noticed():
     up = rng.binomial(10, 0.3, 3000)
     moves = 0.01 * (2 * up - 10)
     f, sigma = (0.01 * -0.4 * rate)[:, None], (1e-4 * rate)[:, None, None]
-    assert lengths_chosen(x[:, None], h, moves[:, None], f, sigma)
+    assert lengths_chosen(x[:, None], h, moves[:, None], f, sigma, np.ones(3000))
     diffused = f[:, 0] * h + np.sqrt(sigma[:, 0, 0] * h) * rng.normal(size=3000)
-    assert not lengths_chosen(x[:, None], h, diffused[:, None], f, sigma)
-    assert not lengths_chosen(x[:, None], np.full(3000, 0.1), moves[:, None], f, sigma)
+    assert not lengths_chosen(x[:, None], h, diffused[:, None], f, sigma, np.ones(3000))
+    assert not lengths_chosen(x[:, None], np.full(3000, 0.1), moves[:, None], f, sigma, np.ones(3000))
     data = Transitions.from_pairs(x, x + moves, h)
     with pytest.warns(itofit.DataWarning, match="chosen when to be seen"):
         sde = itofit.fit(data, correct_step=True, rng=0)
@@ -485,7 +493,7 @@ def test_options_that_do_not_go_together():
 
 
 def test_any_model_can_be_asked_for_the_moments_of_its_steps():
-    sde = itofit.fit(linear_data(5000, 0.1), rng=0)
+    sde = itofit.fit(linear_data(5000, 0.1), correct_step=False, rng=0)
     assert sde.scheme == "euler"
     mean, covariance = sde.step_moments([0.5, 1.0], 0.1)
     np.testing.assert_array_equal(mean, sde.drift([0.5, 1.0]))

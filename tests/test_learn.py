@@ -93,7 +93,7 @@ def test_shifting_and_scaling_the_inputs_changes_the_functions_accordingly(struc
     moved = Transitions(data.inputs * scale + shift, data.increments, data.h)
     arff = FREE if refine else FEW
     here, there = (
-        itofit.fit(each, structure=structure, drift=arff, covariance=arff, refine=refine, rng=1)
+        itofit.fit(each, structure=structure, drift=arff, covariance=arff, refine=refine, correct_step=False, rng=1)
         for each in (data, moved)
     )
     x = data.inputs[:20]
@@ -110,7 +110,10 @@ def test_scaling_and_drifting_the_increments_changes_the_functions_accordingly(r
     scale, wind = np.array([1e-3, 200.0]), np.array([5.0, -7.0])
     blown = Transitions(data.inputs, data.increments * scale + wind * data.h[:, None], data.h)
     arff = FREE if refine else FEW
-    here, there = (itofit.fit(each, drift=arff, covariance=arff, refine=refine, rng=1) for each in (data, blown))
+    here, there = (
+        itofit.fit(each, drift=arff, covariance=arff, refine=refine, correct_step=False, rng=1)
+        for each in (data, blown)
+    )
     x = data.inputs[:20]
     np.testing.assert_allclose(there.drift(x), here.drift(x) * scale + wind, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(there.covariance(x), here.covariance(x) * np.outer(scale, scale), rtol=1e-6, atol=1e-12)
@@ -132,7 +135,7 @@ def test_units_change_nothing_but_units_with_nothing_set():
     other = Transitions(
         3.0 + 40 * data.inputs, data.increments * scale + wind * data.h[:, None] * slower, slower * data.h
     )
-    here, there = (itofit.fit(each, rng=1) for each in (data, other))
+    here, there = (itofit.fit(each, correct_step=False, rng=1) for each in (data, other))
     assert (here.structure, here.link) == (there.structure, there.link)
     x = data.inputs
     expected = here.drift(x) * scale / slower + wind

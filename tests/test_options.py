@@ -21,6 +21,7 @@ WRONG = {
     "cross_fit": [1, "yes", 0.0],
     "ensemble": [1, 0, -2, 2.0, True, "many"],
     "correct_step": [None, 1, "yes"],
+    "max_h": [0.0, -1, "all", True],
     "rng": ["0", 1.5, -1, True],
 }
 RIGHT = {
@@ -33,7 +34,8 @@ RIGHT = {
     "weight_drift": [None, True, False, np.False_],
     "cross_fit": [None, True, False],
     "ensemble": [None, 2, np.int64(8)],
-    "correct_step": [True, False, np.True_],
+    "correct_step": ["auto", True, False, np.True_],
+    "max_h": ["auto", None, 0.5, 3],
     "rng": [None, 0, np.int64(7), np.random.default_rng(0)],
 }
 MESSAGES = {
@@ -47,6 +49,7 @@ MESSAGES = {
     "cross_fit": "cross_fit must be True or False, got 1",
     "ensemble": "ensemble must be a whole number >= 2, got 1",
     "correct_step": "correct_step must be True or False, got None",
+    "max_h": "max_h must be a number > 0, got 0.0",
     "rng": "rng must be a whole number >= 0, a numpy.random.Generator or None, got '0'",
 }
 

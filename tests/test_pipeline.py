@@ -116,7 +116,7 @@ class Fake:
             excess=0.0,
             rounds=1,
             lengths_chosen=False,
-            withheld=False,
+            outcome="corrected",
             spread=line(0.0, 0.1),
         )
         return Correction(drift=function(-2.0), covariance=function(0.5, 0.5), record=record)
@@ -152,7 +152,7 @@ def test_questions_come_in_the_order_of_the_pipeline(again, correct_step):
 
 
 def test_answers_become_a_model():
-    sde = learn(task(), Fake(False))
+    sde = learn(task(correct_step=False), Fake(False))
     x = np.linspace(-1, 1, 21)
     np.testing.assert_allclose(sde.drift(x)[:, 0], -x, atol=1e-6)
     np.testing.assert_allclose(sde.covariance(x)[:, 0, 0], np.maximum(0.25 + 0.5 * x, 0.1), atol=1e-6)
@@ -243,13 +243,14 @@ def varying_noise(n=400):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, TWICE + END),
-        ({"weight_drift": False}, ONCE + END),
+        ({}, [*TWICE, *END, ("without_step", 2)]),
+        ({"weight_drift": False}, [*ONCE, *END, ("without_step", 2)]),
         ({"correct_step": True}, [*TWICE, *END, ("without_step", 2)]),
+        ({"correct_step": False}, TWICE + END),
         ({"refine": False}, ONCE + END),
         ({"refine": False, "weight_drift": True}, TWICE + END),
     ],
-    ids=["default", "one covariance", "corrected", "algorithm 2", "additional drift step"],
+    ids=["default", "one covariance", "corrected", "not corrected", "algorithm 2", "additional drift step"],
 )
 def test_both_methods_answer_the_same_questions(options, expected, monkeypatch):
     data, options = varying_noise(), {"drift": FEW, "covariance": FEW, "rng": 0, **options}
@@ -266,7 +267,7 @@ def test_the_default_learns_a_drift_again_only_if_its_weights_change():
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (1000, 2))
     noise = rng.normal(size=(1000, 2)) @ np.array([[0.3, 0.2], [0.0, 0.1]])
-    asked = task(Transitions.from_pairs(x, x - 0.1 * x + noise, 0.1), structure="full")
+    asked = task(Transitions.from_pairs(x, x - 0.1 * x + noise, 0.1), structure="full", correct_step=False)
     method, log = Automatic(asked), []
     learn(asked, Recorder(method, log))
     covariance = method.covariance(method.residual_products(method.drift()))

@@ -115,17 +115,19 @@ def test_a_model_comes_back_as_it_was(data, how, refine, tmp_path):
     assert_comes_back(learn(data, refine=refine, **how), tmp_path / "model.npz")
 
 
-RICH = ["algorithm 2", "automatic", "ensemble", "corrected", "corrected ensemble"]
+RICH = ["algorithm 2", "automatic", "ensemble", "corrected", "corrected ensemble", "long"]
 LINEAR = Transitions.from_trajectories(ORNSTEIN_UHLENBECK.simulate(0.0, 0.3, 400, rng=0)[0], dt=0.3)
+UNEVEN = Transitions(LINEAR.inputs, LINEAR.increments, np.where(np.arange(400) < 20, 0.6, 0.3))
 
 
 @functools.cache
 def rich(name):
     """Models that hold every kind of record."""
     if name in ("algorithm 2", "automatic"):
-        return model(name == "automatic")
-    how = {"ensemble": {"ensemble": 3}, "corrected": {"correct_step": True}}
-    return learn(LINEAR, **{key: value for word in name.split() for key, value in how[word].items()})
+        return learn(structure="full", refine=name == "automatic", correct_step=False)
+    how = {"ensemble": {"ensemble": 3}, "corrected": {"correct_step": True}, "long": {"max_h": 0.35}}
+    chosen = {key: value for word in name.split() for key, value in how[word].items()}
+    return learn(UNEVEN if name == "long" else LINEAR, **{"correct_step": False, **chosen})
 
 
 @pytest.mark.parametrize("name", RICH)

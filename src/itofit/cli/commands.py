@@ -19,6 +19,7 @@ from itofit.cli.columns import Columns
 from itofit.cli.held_out import hold_out
 from itofit.cli.option_groups import with_option_groups
 from itofit.cli.words import word, worded
+from itofit.looking.check.examined import without_longer
 from itofit.model.learned import LearnedSDE
 from itofit.model.storage import write_whole
 
@@ -56,7 +57,16 @@ def fit(
     structure: Annotated[Structure, typer.Option(help="Off-diagonal noise or not.")] = Structure.auto,
     link: Annotated[Link, typer.Option(help="How the covariance is built.")] = Link.auto,
     correct_step: Annotated[
-        bool, typer.Option("--correct-step", help="Undo what the length of the steps makes of drift and covariance.")
+        bool | None,
+        typer.Option(
+            "--correct-step/--no-correct-step",
+            help="Undo what the length of the steps makes of drift and covariance, or not; where the data show it if "
+            "left out.",
+        ),
+    ] = None,
+    keep_long_steps: Annotated[
+        bool,
+        typer.Option("--keep-long-steps", help="Learn also from steps that are too long; see --max-step."),
     ] = False,
     ensemble: Annotated[int | None, typer.Option(min=2, help="Learn so many times, for better error bars.")] = None,
     held_out: Annotated[
@@ -83,7 +93,8 @@ def fit(
             structure=structure.value,
             link=link.value,
             ensemble=ensemble,
-            correct_step=correct_step,
+            correct_step="auto" if correct_step is None else correct_step,
+            max_h=None if keep_long_steps else "auto",
             rng=seed,
         )
     except InputError as error:
@@ -93,7 +104,8 @@ def fit(
         sde.save(output)
     judging = train if rest is None else rest
     diagnosis = itofit.check(sde, judging)
-    loss = None if rest is None else sde.nll(rest)
+    held_out_data = None if rest is None else without_longer(sde, rest)
+    loss = None if held_out_data is None else sde.nll(held_out_data)
     checked = perf_counter()
     if report is not None:
         with writing(report):
@@ -105,8 +117,8 @@ def fit(
         return
     print_text(sde.summary())
     print_text(f"\n{diagnosis.text(word)}\n")
-    if rest is not None:
-        print_text(f"loss on {len(rest):,} held-out transitions: {loss:.4f}")
+    if held_out_data is not None:
+        print_text(f"loss on {len(held_out_data):,} held-out transitions: {loss:.4f}")
     print_text(f"saved as {output}; load it with itofit.load({str(output)!r})")
     if report is not None:
         print_text(f"report: {report}")
@@ -219,6 +231,8 @@ def _facts(sde: LearnedSDE) -> dict[str, Any]:
         "box": sde.box.tolist(),
         "transitions": sde.data.n_transitions,
         "h_mean": sde.data.h_mean,
+        "left_out": 0 if sde.data.left_out is None else sde.data.left_out.n,
+        "scheme": sde.scheme,
         "seed": sde.seed,
         "members": len(sde.members),
     }

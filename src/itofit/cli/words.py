@@ -28,6 +28,10 @@ OPTIONS = {
 """Arguments of the library's functions, and the options that set them. Other arguments keep their names."""
 
 
+SWITCHES = {"--correct-step": "--no-correct-step"}
+"""Options that can be switched off, and how. Arguments of others that are False keep their names."""
+
+
 def worded(message: str, names: HasNames | None = None) -> str:
     """A message of the library as the command line says it; a plain text as it is.
 
@@ -53,8 +57,10 @@ def word(part: object, names: HasNames | None = None) -> str | None:
 
 def _option(argument: Option) -> str | None:
     option = OPTIONS.get(argument.name)
-    if option is None or argument.value is False:  # no option switches anything off
+    if option is None:
         return None
+    if argument.value is False:
+        return SWITCHES.get(option)
     return option if argument.value is None or argument.value is True else f"{option} {argument.value}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import NamedTuple, Protocol
 
@@ -23,6 +24,8 @@ LEAST_TAIL = 2
 """Rows at each end that do not, however few there are."""
 FAR, MARGIN = 3.0, 0.25
 """Outliers are farther from the other rows than FAR times the range of these; the core is wider by MARGIN times it."""
+BINS_PER_OCTAVE = 32
+"""Of the histogram of time steps on a logarithmic scale: its bins are 2 % wide."""
 
 
 class Survey(NamedTuple):
@@ -43,6 +46,7 @@ class Survey(NamedTuple):
     h_min: float
     h_mean: float
     h_max: float
+    h_median: float  # to within a hundredth
     inverse_h_mean: float
     groups: dict[object, int] | None  # their labels, in order, and sizes
 
@@ -121,6 +125,7 @@ class _Sums(NamedTuple):
     low: Float  # of inputs, rates, increments and h
     high: Float  # of the same and of rate² · h
     h_sums: Float  # Σ h and Σ 1/h
+    h_bins: Counter[int]  # transitions in each bin of log h
     sizes: Counter[object] | None  # transitions of each group
     sample: _Sample
 
@@ -135,11 +140,12 @@ class _Sums(NamedTuple):
             low = np.concatenate([lows for lows, _ in ranges])
             high = np.concatenate([*(highs for _, highs in ranges), largest])
             h_sums = np.array([h.sum(), (1 / h).sum()])
+            h_bins = _counts(h, *ranges[-1])
         sizes: Counter[object] | None = None
         if block.groups is not None:
             labels, counts = np.unique(block.groups, return_counts=True)
             sizes = Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
-        return cls(len(block), mean, squares, low, high, h_sums, sizes, _Sample.of(block, number))
+        return cls(len(block), mean, squares, low, high, h_sums, h_bins, sizes, _Sample.of(block, number))
 
     def plus(self, other: _Sums) -> _Sums:
         """Those of both sets of transitions."""
@@ -152,6 +158,7 @@ class _Sums(NamedTuple):
                 low=np.minimum(self.low, other.low),
                 high=np.maximum(self.high, other.high),
                 h_sums=self.h_sums + other.h_sums,
+                h_bins=self.h_bins + other.h_bins,
                 sizes=added(self.sizes, other.sizes),
                 sample=self.sample.plus(other.sample),
             )
@@ -203,9 +210,28 @@ def survey(data: Data, progress: Progress) -> Survey:
         h_min=h_low.item(),
         h_mean=float(total.h_sums[0] / total.n),
         h_max=h_high.item(),
+        h_median=float(np.clip(_median(total.h_bins), h_low.item(), h_high.item())),
         inverse_h_mean=float(total.h_sums[1] / total.n),
         groups=None if sizes is None else {label: sizes[label] for label in sorted(sizes, key=_order)},
     )
+
+
+def _counts(h: Float, low: Float, high: Float) -> Counter[int]:
+    """How many of some time steps, between two of them, are in each bin of log h."""
+    if low.item() == high.item():
+        return Counter({math.floor(BINS_PER_OCTAVE * math.log2(low.item())): len(h)})
+    place = np.floor(BINS_PER_OCTAVE * np.log2(h)).astype(np.int64)
+    first = int(place.min())
+    counts = np.bincount(place - first)
+    return Counter({first + int(i): int(counts[i]) for i in np.flatnonzero(counts)})
+
+
+def _median(bins: Counter[int]) -> float:
+    """The middle of the bin that holds the median."""
+    places = sorted(bins)
+    below = np.cumsum([bins[place] for place in places])
+    middle = places[int(np.searchsorted(below, below[-1] / 2))]
+    return float(2 ** ((middle + 0.5) / BINS_PER_OCTAVE))
 
 
 def _order(label: object) -> tuple[str, object]:

@@ -14,6 +14,7 @@ from itofit._progress import Progress
 from itofit.data.passes import Data
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
+from itofit.learning.long_steps import without_long_steps
 from itofit.learning.options import FitOptions
 from itofit.learning.pipeline import Task, learn
 from itofit.learning.verdicts import check_learnable, warn_if_unsettled, warn_of_failures, warn_of_uneven_steps
@@ -35,7 +36,8 @@ def fit(
     weight_drift: bool | None = None,
     cross_fit: bool | None = None,
     ensemble: int | None = None,
-    correct_step: bool = False,
+    correct_step: bool | Literal["auto"] = "auto",
+    max_h: float | Literal["auto"] | None = "auto",
     rng: RNG = None,
     progress: bool | None = None,
 ) -> LearnedSDE:
@@ -75,10 +77,15 @@ def fit(
     ensemble : int, optional
         Learn so many times, with other random frequencies each time. The result is that of the first; the others say
         what the choice of frequencies adds to its error bars. Needs `refine`.
-    correct_step : bool
-        Undo what the length h of the observed steps makes of drift and covariance (docs/finite-step.md), as far as
-        the data determine it: for processes in continuous time. Left out, drift and covariance are those of one
-        observed step, which stay in ``sde.one_step``. Needs `refine`, and inputs that follow from the state that moves.
+    correct_step : {"auto", True, False}
+        Undo what the length h of the observed steps makes of drift and covariance (docs/finite-step.md). "auto": where
+        that exceeds its uncertainty. True: always, as far as the data determine it; this needs `refine`, and inputs
+        that follow from the state that moves, without which "auto" does nothing. False: drift and covariance are those
+        of one observed step, which stay in ``sde.one_step`` otherwise. Use it for processes that move in steps, such
+        as a simulation by Euler steps of the same length.
+    max_h : {"auto"}, float or None
+        Leave out transitions that took longer. "auto": those that took more than three times the median, and too long
+        for the drift that the others show (docs/finite-step.md), with a warning; with `refine` alone. None: keep all.
     rng : int, Generator or None
         The same seed and data give the same result.
     progress : bool, optional
@@ -93,9 +100,10 @@ def fit(
     ConvergenceWarning
         If a training ended at a maximal number of iterations that was set, or with ``refine=False`` at any.
     DataWarning
-        If the data carry no noise; if ``correct_step=True`` but the paths chose the lengths of their steps, so that Σ
-        was not corrected. With ``refine=False`` also if some time steps are so short that their noise drowns the
-        drift, if no dependence of the drift on the inputs was found, or if much of Σ needed its floor.
+        If transitions were left out because they took too long; if the data carry no noise; if ``correct_step=True``
+        but the steps are too long for it, or the paths chose their lengths. With ``refine=False`` also if some time
+        steps are so short that their noise drowns the drift, if no dependence of the drift on the inputs was found, or
+        if much of Σ needed its floor.
 
     Examples
     --------
@@ -118,6 +126,7 @@ def fit(
         cross_fit=cross_fit,
         ensemble=ensemble,
         correct_step=correct_step,
+        max_h=max_h,
         rng=rng,
     )
     _check_data(data, options)
@@ -130,11 +139,12 @@ def fit(
         if not refine:
             warn_of_uneven_steps(statistics)
         task = Task(data=data, survey=statistics, options=options, rng=random, seed=seed, bar=bar)
+        task = without_long_steps(task)
         sde = _learned(task)
     for name, function in (("drift", sde.drift_function), ("covariance", sde.covariance_function)):
         if not refine or function.training.parameters.max_iterations is not None:  # else the limit was not the user's
             warn_if_unsettled(function.training, name)
-    warn_of_failures(sde, statistics)
+    warn_of_failures(sde, task.survey, options)
     return sde if options.ensemble is None else _with_members(sde, task, options.ensemble, progress)
 
 
@@ -163,7 +173,7 @@ def _with_members(sde: LearnedSDE, task: Task, n_members: int, progress: bool | 
             n = len(members) + 1
             bar.show("ensemble", f"fit {n} of {n_members}", n / n_members)
     if sde.one_step is not None:
-        before = tuple(other.one_step for other in members if other.one_step is not None)
+        before = tuple(other.one_step or other for other in members)
         sde = replace(sde, one_step=replace(sde.one_step, members=before))
     return replace(sde, members=tuple(members))
 
@@ -173,7 +183,7 @@ def _check_data(data: object, options: FitOptions) -> None:
     if not isinstance(data, Data):
         made_by = "from_dataframe" if hasattr(data, "columns") else "from_trajectories and from_pairs"
         raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.{made_by}")
-    if options.correct_step and data.kind == "general":
+    if options.corrects_step(data.kind) and data.kind == "general":
         raise InputError(
             "{option} needs inputs that follow from the state that moves; these transitions are of kind "
             "'general': build them with from_pairs, from_trajectories or from_underdamped",

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from itofit._checks import RNG, InputError, count, flag, fraction, generator, one_of
+from itofit._checks import RNG, InputError, count, flag, fraction, generator, one_of, positive
+from itofit.data.names import Kind
 from itofit.matrices.links import LINKS, Link, LinkName
 from itofit.matrices.symmetric import LEAST_FLOOR, Structure
 from itofit.waves.parameters import ARFF
@@ -36,6 +37,16 @@ def _seed(name: str, value: object) -> None:
     generator(value)  # type: ignore[arg-type]
 
 
+def _flag_or_auto(name: str, value: object) -> None:
+    if value != "auto":
+        flag(name, value)
+
+
+def _length_or_auto(name: str, value: object) -> None:
+    if value is not None and value != "auto":
+        positive(name, value)
+
+
 def _members(name: str, value: object) -> None:
     count(name, value, least=2)
 
@@ -45,12 +56,13 @@ ALLOWED: dict[str, Check] = {
     "link": _word("auto", *get_args(LinkName)),
     "floor": _or_none(_floor),
     "refine": flag,
-    "correct_step": flag,
+    "correct_step": _flag_or_auto,
     "weight_drift": _or_none(flag),
     "cross_fit": _or_none(flag),
     "drift": _or_none(_parameters),
     "covariance": _or_none(_parameters),
     "ensemble": _or_none(_members),
+    "max_h": _length_or_auto,
     "rng": _seed,
 }
 """What each option may be."""
@@ -61,7 +73,7 @@ NEED_REFINE: dict[str, tuple[tuple[object, ...], str]] = {
         "refine=False learns the entries of Σ themselves: link must be 'identity', got {value!r}",
     ),
     "correct_step": (
-        (False,),
+        ("auto", False),
         "correct_step=True needs refine=True: Algorithm 2 learns the mean and covariance of one step",
     ),
     "cross_fit": (
@@ -86,7 +98,8 @@ class FitOptions:
     weight_drift: bool | None = None
     cross_fit: bool | None = None
     ensemble: int | None = None
-    correct_step: bool = False
+    correct_step: bool | Literal["auto"] = "auto"
+    max_h: float | Literal["auto"] | None = "auto"
     rng: RNG = None
 
     def __post_init__(self) -> None:
@@ -106,6 +119,12 @@ class FitOptions:
     def covariance_parameters(self) -> ARFF:
         """Algorithm 1's parameters for the covariance."""
         return self.covariance or ARFF()
+
+    def corrects_step(self, kind: Kind) -> bool:
+        """Whether to look for what the length of steps makes of transitions of this kind."""
+        if self.correct_step == "auto":
+            return self.refine and kind != "general"
+        return bool(self.correct_step)
 
     @property
     def links(self) -> tuple[Link, ...]:

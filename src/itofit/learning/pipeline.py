@@ -25,7 +25,7 @@ from itofit.matrices.links import LINKS, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.learned import LearnedSDE
 from itofit.model.sde import BATCH_ROWS
-from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection
+from itofit.model.training import Candidate, DataSummary, LearnedFunction, LeftOut, StepCorrection
 
 F = TypeVar("F")
 P = TypeVar("P")
@@ -42,6 +42,7 @@ class Task:
     rng: np.random.Generator
     seed: int | None  # of rng, where it is known
     bar: Progress
+    left_out: LeftOut | None = None
 
 
 class Learned(NamedTuple):
@@ -112,7 +113,7 @@ def learn(task: Task, method: Method[F, P, C]) -> LearnedSDE:
         covariance = method.covariance(method.residual_products(drift), covariance)
     drift, covariance = method.on_all_rows(drift, covariance)
     learned = method.learned(drift, covariance)
-    if not task.options.correct_step:
+    if not task.options.corrects_step(task.data.kind):
         return _model(task, learned, *_floored_shares(task, learned))
     correction = method.without_step(drift, covariance)
     corrected = learned._replace(drift=correction.drift, covariance=correction.covariance)
@@ -151,6 +152,7 @@ def _model(task: Task, learned: Learned, floored_share: float) -> LearnedSDE:
             h_min=survey.h_min,
             h_mean=survey.h_mean,
             h_max=survey.h_max,
+            left_out=task.left_out,
         ),
         version=__version__,
         candidates=learned.candidates,

@@ -6,12 +6,14 @@ steps of a drift (1, X) c is (1, X̄) c, with features X̄ that are the means of
 (1, X̄) ≈ (1, X) B for a matrix B, and the drift whose steps have the mean m = (1, X) c is (1, X) B⁻¹c; the posterior of
 its amplitudes is that of m, multiplied by B⁻¹ as well. The covariance moves by what its own steps lack of C, in its own
 features. Both are repeated with the new drift and covariance, as long as that brings their steps nearer to those that
-were learned; if data are less likely with the steps where that ends, nothing is corrected.
+were learned; if data are less likely with the steps where that ends, on the whole or at any transition that is
+followed, nothing is corrected.
 
 Where B⁻¹ would amplify noise it is held back. The correction of an output has at each place a variance v, from the
 posterior of the amplitudes of m with its ridges, and over all data the mean square b² besides: the one for which the
 squares of corrections are most likely, if they are normal numbers of variance b² + v. Only the share b² / (b² + v), the
-trust, is corrected: all of it where the data determine the correction, nothing where it is noise.
+trust, is corrected: all of it where the data determine the correction, nothing where it is noise. Unless a correction
+is asked for, it is made only if the mean trust in it is at least one half, and if the data can show it at all.
 
 All this is about steps whose lengths were set beforehand. Where the path itself decides when it is seen, after every
 tenth event for example, Δx hardly changes with h at one place, although it should by f. Then C is left as it is: the
@@ -27,22 +29,18 @@ import numpy as np
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
-from itofit.data.passes import Data, add_up
-from itofit.data.rows import PASS_ROWS
-from itofit.data.transitions import Transitions
 from itofit.learning.automatic.drift import Drift
 from itofit.learning.automatic.evidence import NO_FEATURES, Basis, amplitude_ridges, solve_penalised, with_intercept
 from itofit.learning.automatic.sigma import Sigma, features_at
+from itofit.learning.followed import LEAST_VARIATION, Followed, lengths_chosen
 from itofit.learning.spread import Posterior, posterior_squares, spread_series
 from itofit.matrices.links import Spectrum
 from itofit.matrices.symmetric import entries, factors, symmetric
 from itofit.model.finite_step import START_WEIGHT, mean_signal, moments_of_step, trusted
 from itofit.model.likelihood import gaussian_nll
-from itofit.model.training import SWITCHED_OFF, StepCorrection
+from itofit.model.training import SWITCHED_OFF, StepCorrection, StepOutcome
 from itofit.waves.scaling import Scaling
 
-LEAST_PLACES, PLACES_PER_FEATURE = 1_000, 6
-"""Transitions whose steps are followed: at least, and for each feature."""
 MOST_ROUNDS = 6
 """Of corrections; more bring nothing that data could show."""
 SHARES = ((1.0, 1.0), (0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (0.5, 0.0), (0.0, 0.5), (0.2, 0.2), (0.2, 0.0), (0.0, 0.2))
@@ -53,16 +51,23 @@ UNSEEN = 0.1
 """Divergence in nats, of all transitions together, that they cannot show."""
 MOST_LOSS = 0.005
 """Nats per transition and output that a correction may cost in likelihood; if it costs more, nothing is corrected."""
+MOST_LOSS_LEFT = 0.01
+"""The same as a share of how far steps were from those that were learned before the correction."""
+MOST_LOSS_OF_ONE = 10.0
+"""Nats that it may cost a single transition, however rare its place."""
+LEAST_TRUST = 0.5
+"""Mean share of a correction that is trusted, from which on it exceeds its uncertainty."""
+LEAST_SHOWN = 0.5
+"""Nats that the length of the steps must change the likelihood of all data by: one standard deviation."""
 HOPELESS = 1e6
 """What a correction costs that leaves no finite likelihood."""
 LEAST_SLOPE = 1e-3
 """Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
-LEAST_VARIATION = 0.01
-"""Standard deviation of h relative to its mean from which on it is asked who chose them."""
-MOST_NEIGHBOURS = 20
-"""Transitions that start nearby, of which the usual h is the mean."""
-SIGNIFICANT = 3.0
-"""Standard errors by which Δx must grow too little with h before paths are said to have chosen their steps."""
+SHARE_OF_RIDGE = 0.001
+"""Of the drift's ridges, with which its correction is projected on the features.
+
+So it stays smooth between rare places, and is hardly shrunk where there are data.
+"""
 JITTER = 1e-9
 """Ridge of projections, relative to the features' own sizes."""
 
@@ -77,25 +82,15 @@ class Corrected(NamedTuple):
     record: StepCorrection
 
 
-def followed_transitions(data: Data, n_rows: int, n_features: int, seed: int) -> Transitions:
-    """Enough of n_rows transitions, drawn at random, to follow the steps of a drift with so many features."""
-    share = max(LEAST_PLACES, PLACES_PER_FEATURE * n_features) / n_rows
-
-    def drawn(block: Transitions, number: int) -> list[Transitions]:
-        bits = np.random.PCG64(np.random.SeedSequence([seed, 2])).advance(number * PASS_ROWS)
-        rows = np.flatnonzero(np.random.Generator(bits).random(len(block)) < share)
-        return [block[rows]] if len(rows) else []
-
-    return Transitions.concatenate(add_up(data, drawn))
-
-
-def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> Corrected:
+def undo_step(
+    followed: Followed, n_rows: int, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling, *, always: bool
+) -> Corrected:
     """Correct what was learned of one step.
 
     Parameters
     ----------
-    data : Transitions
-        Some of those it was learned from, whose steps are followed.
+    followed : Followed
+        Some of the transitions it was learned from.
     n_rows : int
         How many it was learned from.
     drift, basis : Drift, Basis
@@ -103,51 +98,43 @@ def undo_step(data: Transitions, n_rows: int, drift: Drift, basis: Basis, sigma:
     sigma : Sigma
         C.
     scaling : Scaling
+    always : bool
+        Also where the correction is smaller than its uncertainty, or too small for the data to show it.
     """
-    places = _Places(data, drift, basis, sigma, scaling)
+    places = _Places(followed, drift, basis, sigma, scaling, 0.0 if always else LEAST_TRUST)
     with one_blas_thread:
-        state = first = places.start()
-        n_rounds = 0
-        while n_rounds < MOST_ROUNDS:
-            n_rounds += 1
-            change = places.corrected(state)
-            better = places.nearer(state, change)
-            if better is None:
-                break
-            gained, state = state.loss - better.loss, better
-            if state.loss < UNSEEN / n_rows or gained < LEAST_ROUND_GAIN * state.loss:
-                break
-        excess = places.excess(state)
-    withheld = not excess < MOST_LOSS * len(drift.unit)
-    state = first if withheld else state
-    spread = places.spread_of_covariance(state, kept=withheld or places.chosen)
-    record = places.record(state, change, n_rounds, excess, withheld)
-    return Corrected(state.drift, state.sigma, *spread, record)
+        first = places.start()
+        change = places.corrected(first)
+        outcome: StepOutcome = "corrected" if always else _worth_it(n_rows * first.loss, change)
+        state, n_rounds = _improved(places, first, change, n_rows) if outcome == "corrected" else (first, 0)
+        excess = float(places.count @ places.excess(state.mean, state.covariance))
+    if outcome == "corrected" and not places.accepts(state, excess, first):
+        outcome = "too long"
+    state = state if outcome == "corrected" else first
+    record = places.record(state, change, n_rounds, excess, outcome)
+    return Corrected(state.drift, state.sigma, *places.spread_of_covariance(state), record)
 
 
-def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: Float) -> bool:
-    """Whether paths chose the lengths of their steps: Δx does not grow by f as h does at one place.
+def _worth_it(shown: float, change: _Change) -> StepOutcome:
+    """Whether a correction that changes the likelihood of all data by so many nats is to be made."""
+    if shown < LEAST_SHOWN:
+        return "too small"
+    return "corrected" if change.trust.any() or change.covariance_trust.any() else "uncertain"
 
-    Parameters
-    ----------
-    u, h, increments : arrays of shapes (n, m), (n,) and (n, d)
-        Transitions, their inputs scaled.
-    drift, sigma : arrays of shapes (n, d) and (n, d, d)
-        m and C there.
-    """
-    if not h.std() > LEAST_VARIATION * h.mean() or len(h) < MOST_NEIGHBOURS:
-        return False
-    from scipy.spatial import cKDTree  # noqa: PLC0415  # a quarter of the time to import itofit
 
-    near = cKDTree(u).query(u, k=MOST_NEIGHBOURS)[1]
-    usual = h[near[:, 1:]].mean(axis=1)  # not its own
-    longer = (h - usual) / usual
-    residual = increments - h[:, None] * drift
-    unit, white = np.moveaxis(np.linalg.solve(factors(sigma), np.stack([drift, residual], axis=2)), 2, 0)
-    size = (unit**2).sum(axis=1)
-    information = max(float((longer**2 * usual) @ size), 1e-300)
-    slope = longer @ (unit * white).sum(axis=1) / information
-    return bool(slope < -0.5 - SIGNIFICANT * np.sqrt(longer**2 @ (h * size)) / information)
+def _improved(places: _Places, state: _State, change: _Change, n_rows: int) -> tuple[_State, int]:
+    """The drift and covariance to which rounds of corrections lead, and the number of rounds."""
+    n_rounds = 0
+    while n_rounds < MOST_ROUNDS:
+        n_rounds += 1
+        better = places.nearer(state, change)
+        if better is None:
+            break
+        gained, state = state.loss - better.loss, better
+        if state.loss < UNSEEN / n_rows or gained < LEAST_ROUND_GAIN * state.loss:
+            break
+        change = places.corrected(state)
+    return state, n_rounds
 
 
 class _State(NamedTuple):
@@ -161,6 +148,8 @@ class _State(NamedTuple):
     mean: Float  # (n, d): E Δx / h
     covariance: Float  # (n, d, d): Cov Δx / h
     loss: float  # how far their moments are from m and C, as a divergence in nats per transition
+    worst: float  # the same at the transition that suffers most from it
+    made: Float  # (2,): shares of the corrections of drift and covariance that were made
 
 
 class _Change(NamedTuple):
@@ -180,21 +169,27 @@ class _Places:
     As in the fits that are corrected, they count for the drift by their lengths, and for the covariance alike.
     """
 
-    def __init__(self, data: Transitions, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling) -> None:
+    def __init__(
+        self, followed: Followed, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling, least_trust: float
+    ) -> None:
+        data = followed.data
         self.x, self.increments, self.h = data.inputs, data.increments, data.h
+        self.count = followed.count / followed.count.sum()
+        self.least_trust = least_trust
         self.underdamped = data.kind == "underdamped"
-        self.weight = data.h / data.h.sum()
+        self.weight = self.count * data.h / (self.count @ data.h)
         self.basis, self.scaling, self.learned, self.learned_sigma = basis, scaling, drift, sigma
         self.noise = posterior_squares(drift.systems, drift.unit)
         self.ones = self.features(self.x)
         self.gram = (self.ones.T * self.weight) @ self.ones
         self.gram[np.diag_indices(len(self.gram))] *= 1 + JITTER
+        self.ridges = _ridges_for_weights(drift, basis)
         self.m, self.C = self.values(drift.posterior), self.covariance(sigma)
-        self.chosen = lengths_chosen(scaling.points(self.x), data.h, data.increments, self.m, self.C)
+        self.chosen = lengths_chosen(scaling.points(self.x), data.h, data.increments, self.m, self.C, self.count)
 
     def start(self) -> _State:
         """The steps that m and C themselves would make as drift and covariance."""
-        return self.followed(self.learned.posterior, self.learned_sigma, self.noise)
+        return self.followed(self.learned.posterior, self.learned_sigma, self.noise, np.zeros(2))
 
     def mean(self, values: Float) -> Float:
         """Weighted by the lengths of steps."""
@@ -212,8 +207,8 @@ class _Places:
         """A covariance at the places: shape (n, d, d)."""
         return symmetric(sigma.at(self.scaling.points(self.x)))
 
-    def followed(self, drift: Posterior, sigma: Sigma, noise: Float) -> _State:
-        """The steps that a drift and a covariance make."""
+    def followed(self, drift: Posterior, sigma: Sigma, noise: Float, made: Float) -> _State:
+        """The steps that a drift and a covariance make, of whose corrections some shares (2,) were made."""
         series = self.basis.series(drift.amplitudes[:, 0], drift.amplitudes[:, 1:].T, self.scaling)
         step = moments_of_step(
             self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))), underdamped=self.underdamped
@@ -225,26 +220,36 @@ class _Places:
             features = share * self.features(place)
             means += features
             crosses += away.T[:, :, None] * features
-        loss = self.divergence(step.mean, step.covariance)
-        return _State(drift, sigma, noise, means - self.ones, crosses, step.mean, step.covariance, loss)
+        loss, worst = self.distances(step.mean, step.covariance)
+        change = means - self.ones
+        return _State(drift, sigma, noise, change, crosses, step.mean, step.covariance, loss, worst, made)
 
-    def divergence(self, mean: Float, covariance: Float) -> float:
-        """Mean Kullback-Leibler divergence of steps with these moments from those with m and C; if C stays, with m."""
+    def distances(self, mean: Float, covariance: Float) -> tuple[float, float]:
+        """How far steps are from those with m and C: in the mean, and at the transition that suffers most.
+
+        The first is the mean Kullback-Leibler divergence; if C stays, of the means alone. A transition suffers if its
+        steps are far from those that were learned, and it is itself less likely.
+        """
         away = np.asarray(np.linalg.solve(factors(self.C), (mean - self.m)[:, :, None]), dtype=np.float64)
         grown = np.zeros_like(self.C) if self.chosen else _in_units(covariance - self.C, self.C)
+        apart = mean_apart = _divergences(away, grown, self.h)
         if self.h.std() > LEAST_VARIATION * self.h.mean():  # m and C are means over steps of all lengths at a place
-            away = self.smoothed(away, self.weight)
-            grown = self.smoothed(grown, np.full(len(self.h), 1 / len(self.h)))
-        ratio, axes = np.linalg.eigh(np.eye(grown.shape[1]) + grown)
-        ratio = np.maximum(ratio, 1e-12)
-        turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
-        return float(0.5 * (self.h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1).mean())
+            smooth = self.smoothed(away, self.weight), self.smoothed(grown, self.count)
+            mean_apart = _divergences(*smooth, self.h)
+        return float(self.count @ mean_apart), float(np.minimum(apart, self.excess(mean, covariance)).max())
 
-    def excess(self, state: _State) -> float:
-        """Loss of the transitions with the moments of these steps, above that with m and C, in nats for each."""
-        learned, made = (self.m, self.C), (state.mean, state.covariance)
-        losses = (gaussian_nll(self.increments, self.h, *moments).mean() for moments in (made, learned))
-        return float(np.nan_to_num(np.subtract(*losses), nan=HOPELESS, posinf=HOPELESS))
+    def accepts(self, state: _State, excess: float, first: _State) -> bool:
+        """Whether the data are as likely with the steps of corrected functions as with m and C: on the whole and each.
+
+        There must be a correction at all.
+        """
+        most = max(MOST_LOSS * self.m.shape[1], MOST_LOSS_LEFT * first.loss)
+        return state is not first and excess < most and state.worst < MOST_LOSS_OF_ONE
+
+    def excess(self, mean: Float, covariance: Float) -> Float:
+        """Loss of each transition with steps of these moments, above that with m and C: shape (n,)."""
+        losses = (gaussian_nll(self.increments, self.h, *own) for own in ((mean, covariance), (self.m, self.C)))
+        return np.nan_to_num(np.subtract(*losses), nan=HOPELESS, posinf=HOPELESS)
 
     def smoothed(self, values: Float, weight: Float) -> Float:
         """Values (n, ...) as functions of the features."""
@@ -254,15 +259,23 @@ class _Places:
         return np.asarray(smooth, dtype=np.float64).reshape(values.shape)
 
     def nearer(self, state: _State, change: _Change) -> _State | None:
-        """Steps of the changed drift and covariance, or of some on the way to them, that are nearer to m and C."""
+        """Steps of the changed drift and covariance, or of some on the way to them, that are nearer to m and C.
+
+        The first that gain enough; if none does, those that gain most, and none at all if no steps are nearer.
+        """
         start, fit = state.drift.amplitudes, change.sigma.fit
+        enough = 1 / (1 + LEAST_ROUND_GAIN) if state.loss > MOST_LOSS else 1.0
+        nearest = state
         for of_drift, of_sigma in SHARES:
             f = Posterior(start + of_drift * (change.drift.amplitudes - start), change.drift.squares)
             B = state.sigma.fit.B + of_sigma * (fit.B - state.sigma.fit.B)
-            trial = self.followed(f, change.sigma._replace(fit=replace(fit, B=B)), change.noise)
-            if trial.loss < state.loss:
-                return trial
-        return None
+            made = state.made + (1 - state.made) * [of_drift, of_sigma]
+            trial = self.followed(f, change.sigma._replace(fit=replace(fit, B=B)), change.noise, made)
+            if trial.loss < nearest.loss and trial.worst < max(state.worst, MOST_LOSS_OF_ONE):
+                nearest = trial
+                if trial.loss < enough * state.loss:
+                    break
+        return None if nearest is state else nearest
 
     def corrected(self, state: _State) -> _Change:
         """The drift and the covariance of which steps like these make m and C."""
@@ -275,21 +288,27 @@ class _Places:
     def _corrected_drift(self, state: _State) -> tuple[Posterior, Float, Float, Float]:
         """The drift of which steps like these make the mean m, its noise, the trust (n, d) and b² (d,)."""
         variances = _variances(state.change, state.noise)
-        signal = mean_signal((state.change @ state.drift.amplitudes.T) ** 2, variances, self.weight)
-        trust = trusted(signal, variances)
+        squares = (state.change @ state.drift.amplitudes.T) ** 2
+        signal = mean_signal(squares, variances, self.weight)
+        trust = trusted(signal, variances, squares)
+        believed = self.mean(trust) >= self.least_trust
+        signal, trust = believed * signal, believed * trust
         operators = np.repeat(np.eye(len(self.gram))[None], len(signal), axis=0)
-        in_use = amplitude_ridges(self.learned.ridges, self.basis).reshape(len(signal), -1) < SWITCHED_OFF
-        for B, own, used in zip(operators, trust.T, map(np.flatnonzero, in_use), strict=True):
+        in_use = np.isfinite(self.ridges)
+        for B, own, ridge, used in zip(operators, trust.T, self.ridges, map(np.flatnonzero, in_use), strict=True):
+            left = self.gram[np.ix_(used, used)] + SHARE_OF_RIDGE * np.diag(ridge[used])
             right = (self.ones[:, used].T * (self.weight * own)) @ state.change[:, used]
-            B[np.ix_(used, used)] += np.linalg.solve(self.gram[np.ix_(used, used)], right)
+            B[np.ix_(used, used)] += np.linalg.solve(left, right)
         back = np.asarray(np.linalg.inv(operators), dtype=np.float64)
         return self.learned.posterior.turned(back), back @ self.noise @ back.swapaxes(1, 2), trust, signal
 
     def _corrected_covariance(self, state: _State) -> tuple[Sigma, Float]:
         """The covariance of which steps like these make C, and the trust (n,) in it."""
         grown = _in_units(state.covariance - self.covariance(state.sigma), self.C)
-        noise = self.noise_of_growth(state).sum(axis=(1, 2))
-        trust = trusted(mean_signal((grown**2).sum(axis=(1, 2)), noise, np.ones(len(noise))), noise)
+        noise, squares = self.noise_of_growth(state).sum(axis=(1, 2)), (grown**2).sum(axis=(1, 2))
+        trust = trusted(mean_signal(squares, noise, self.count), noise, squares)
+        if self.count @ trust < self.least_trust:
+            return state.sigma, np.zeros_like(trust)
         return self.moved(state.sigma, _without(self.C, trust[:, None, None] * grown)), trust
 
     def noise_of_growth(self, state: _State) -> Float:
@@ -301,39 +320,43 @@ class _Places:
         both[:, own, own] *= 2  # an entry of the diagonal is twice the same
         return np.asarray(both / (unit[:, :, None] * unit[:, None, :]) ** 2)
 
-    def spread_of_covariance(self, state: _State, *, kept: bool) -> tuple[Float, Float]:
+    def spread_of_covariance(self, state: _State) -> tuple[Float, Float]:
         """The factor by which standard deviations of the entries of H grow, and what to add to them: shapes (p,)."""
         fit = state.sigma.fit
         rows, cols = entries(fit.shape.structure, fit.shape.d)
-        if kept:  # C itself
+        if state.sigma is self.learned_sigma:  # C itself
             return np.ones(len(rows)), np.zeros(len(rows))
         sigma = self.covariance(state.sigma)
-        grown = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2) / np.diagonal(self.C, axis1=1, axis2=2)).mean(axis=0)
-        added = np.sqrt(self.noise_of_growth(state).mean(axis=0))[rows, cols]
+        grown = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2) / np.diagonal(self.C, axis1=1, axis2=2))
+        added = np.sqrt(np.tensordot(self.count, self.noise_of_growth(state), 1))[rows, cols]
+        grown = self.count @ grown
         ratio = grown[rows] * grown[cols]
         size = np.sqrt(
             np.diagonal(fit.at(features_at(state.sigma.basis, self.scaling.points(self.x))), axis1=1, axis2=2)
         )
-        typical = (size[:, rows] * size[:, cols]).mean(axis=0)  # of the entries of C in units of its mean
+        typical = self.count @ (size[:, rows] * size[:, cols])  # of the entries of C in units of its mean
         return fit.link.spread_with(ratio, added, typical)
 
-    def record(self, state: _State, change: _Change, rounds: int, excess: float, withheld: bool) -> StepCorrection:
+    def record(
+        self, state: _State, change: _Change, rounds: int, excess: float, outcome: StepOutcome
+    ) -> StepCorrection:
         """How far it was corrected."""
         difference = self.mean((self.values(state.drift) - self.m) ** 2) / np.maximum(self.mean(self.m**2), 1e-300)
         change_of_C = _in_units(self.C - self.covariance(state.sigma), self.C)
-        keep = 0.0 if withheld else 1.0
+        of_drift, of_sigma = state.made
+        corrected = outcome == "corrected"
         return StepCorrection(
             h=float(self.mean(self.h)),
-            signal=keep * change.signal,
+            signal=corrected * change.signal,
             drift_change=float(np.sqrt(difference.mean())),
-            covariance_change=float(np.sqrt((change_of_C**2).sum(axis=(1, 2)).mean())),
-            drift_trust=keep * float(self.mean(change.trust).mean()),
-            covariance_trust=keep * float(change.covariance_trust.mean()),
-            distrusted=float(self.mean((keep * change.trust.min(axis=1) < 0.5).astype(float))),
+            covariance_change=float(np.sqrt(self.count @ (change_of_C**2).sum(axis=(1, 2)))),
+            drift_trust=float(of_drift * self.mean(change.trust).mean()),
+            covariance_trust=float(of_sigma * (self.count @ change.covariance_trust)),
+            distrusted=float(self.mean((corrected * change.trust.min(axis=1) < 0.5).astype(float))),
             excess=excess,
             rounds=rounds,
             lengths_chosen=self.chosen,
-            withheld=bool(withheld),
+            outcome=outcome,
             spread=spread_series(self.basis, state.noise, self.scaling),
         )
 
@@ -346,7 +369,7 @@ class _Places:
         parts = fit.model.parts(H, np.zeros_like(H))
         difference = symmetric(back @ wanted @ back.T) - fit.at(X[:, 1:])
         change = _change_through_link(parts.spectrum, difference[:, rows, cols], sigma)
-        _, weight = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), np.ones(len(H)))
+        _, weight = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), len(H) * self.count)
         B = fit.B.copy()
         for j, own in enumerate(weight.T):
             A = (X.T * own) @ X
@@ -354,6 +377,22 @@ class _Places:
             ridges = np.where(off, SWITCHED_OFF * np.diagonal(A).max(), JITTER * np.diagonal(A))
             B[:, j] += solve_penalised(A, X.T @ (own * change[:, j]), ridges)[0]
         return sigma._replace(fit=replace(fit, B=B))
+
+
+def _ridges_for_weights(drift: Drift, basis: Basis) -> Float:
+    """The ridges of a drift's amplitudes (d, R + 1), for weights that add up to one; infinite if switched off."""
+    d = len(drift.unit)
+    total = np.concatenate([np.diagonal(system.A) for system in drift.systems]).reshape(d, -1)[:, :1]
+    ridges = amplitude_ridges(drift.ridges, basis).reshape(d, -1)
+    return np.where(ridges < SWITCHED_OFF, ridges / total, np.inf)
+
+
+def _divergences(away: Float, grown: Float, h: Float) -> Float:
+    """Kullback-Leibler divergences (n,) of steps whose means and covariances differ by (n, d, 1) and (n, d, d) of C."""
+    ratio, axes = np.linalg.eigh(np.eye(grown.shape[1]) + grown)
+    ratio = np.maximum(ratio, 1e-12)
+    turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
+    return np.asarray(0.5 * (h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1))
 
 
 def _in_units(matrices: Float, sigma: Float) -> Float:

@@ -13,6 +13,7 @@ from itofit.data.dependence import dependent_input
 from itofit.data.names import HasVariables, has_given_names
 from itofit.data.passes import Data
 from itofit.data.survey import Survey
+from itofit.learning.options import FitOptions
 from itofit.model.learned import LearnedSDE
 from itofit.model.training import Training
 
@@ -128,9 +129,9 @@ def warn_if_unsettled(training: Training, label: str) -> None:
         )
 
 
-def warn_of_failures(sde: LearnedSDE, survey: Survey) -> None:
+def warn_of_failures(sde: LearnedSDE, survey: Survey, options: FitOptions) -> None:
     """Warn, in the name of the caller's caller, of what a look at the summary would tell."""
-    for text in _failures(sde, survey):
+    for text in (*_failures(sde, survey), *_failures_of_steps(sde, options)):
         warnings.warn(text, DataWarning, stacklevel=3)
 
 
@@ -144,16 +145,6 @@ def _failures(sde: LearnedSDE, survey: Survey) -> Iterator[str]:
                 column=_variable(sde, "increments", place),
                 share=share,
             )
-    if sde.step_correction is not None and sde.step_correction.withheld:
-        yield (
-            "The steps are too long to be corrected for: no drift and covariance were found whose steps have the mean "
-            "and covariance that were learned, so these are returned; observe at shorter steps"
-        )
-    if sde.step_correction is not None and sde.step_correction.lengths_chosen:
-        yield (
-            "Increments do not grow with the length of the step at one place, as if the paths had chosen when to be "
-            "seen (after every tenth event, say): the covariance was left as it is for one step"
-        )
     training = sde.drift_function.training
     if training.by_evidence:
         return
@@ -166,4 +157,32 @@ def _failures(sde: LearnedSDE, survey: Survey) -> Iterator[str]:
         yield (
             f"the learned covariance needed its floor at {sde.floored_share:.0%} of the data and means little there; "
             "is the noise far weaker in places, or absent?"
+        )
+
+
+def _failures_of_steps(sde: LearnedSDE, options: FitOptions) -> Iterator[str]:
+    """What the length of the steps did to what was asked for."""
+    left_out, correction = sde.data.left_out, sde.step_correction
+    if left_out is not None and options.max_h == "auto":
+        n_all = left_out.n + sde.data.n_transitions
+        yield Message(
+            "{n:,} of {n_all:,} transitions took longer than {max_h:.3g}, up to {longest:.3g}, in which the drift "
+            "changes too much to learn from them: they were left out. {all_kept} keeps them",
+            n=left_out.n,
+            n_all=n_all,
+            max_h=left_out.max_h,
+            longest=left_out.longest,
+            all_kept=Either(python="max_h=None", command="--keep-long-steps"),
+        )
+    if correction is None or options.correct_step == "auto":
+        return
+    if correction.outcome == "too long":
+        yield (
+            "The steps are too long to be corrected for: no drift and covariance were found whose steps have the mean "
+            "and covariance that were learned, so these are returned; observe at shorter steps"
+        )
+    if correction.lengths_chosen:
+        yield (
+            "Increments do not grow with the length of the step at one place, as if the paths had chosen when to be "
+            "seen (after every tenth event, say): the covariance was left as it is for one step"
         )

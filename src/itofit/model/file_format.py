@@ -21,7 +21,17 @@ from itofit.data.names import Kind
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
-from itofit.model.training import Candidate, DataSummary, Judge, LearnedFunction, StepCorrection, Stop, Training
+from itofit.model.training import (
+    Candidate,
+    DataSummary,
+    Judge,
+    LearnedFunction,
+    LeftOut,
+    StepCorrection,
+    StepOutcome,
+    Stop,
+    Training,
+)
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
 from itofit.waves.wave_groups import last_group
@@ -31,7 +41,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, npt.NDArray[Any]]
 M = TypeVar("M", bound="LearnedSDE")
-RECORDS = (FourierSeries, LearnedFunction, Training, ARFF, DataSummary, StepCorrection, Candidate)
+RECORDS = (FourierSeries, LearnedFunction, Training, ARFF, DataSummary, LeftOut, StepCorrection, Candidate)
 """Classes that a model consists of, besides models themselves."""
 LARGEST = 1e300
 """Stands for infinity where limits are checked."""
@@ -252,8 +262,8 @@ def _check_correction(sde: LearnedSDE) -> None:
         positive(f"step_correction.{field}", getattr(correction, field), zero=True)
     positive("step_correction.excess", abs(correction.excess), zero=True)
     count("step_correction.rounds", correction.rounds, least=0)
-    for field in ("lengths_chosen", "withheld"):
-        flag(f"step_correction.{field}", getattr(correction, field))
+    flag("step_correction.lengths_chosen", correction.lengths_chosen)
+    one_of("step_correction.outcome", correction.outcome, get_args(StepOutcome))
 
 
 def _check_origin(sde: LearnedSDE) -> None:
@@ -277,3 +287,8 @@ def _check_origin(sde: LearnedSDE) -> None:
         count("data.n_groups", sde.data.n_groups)
     for name in ("h_min", "h_mean", "h_max"):
         positive(f"data.{name}", getattr(sde.data, name))
+    if (left_out := sde.data.left_out) is not None:
+        _check_kind("data.left_out", left_out, LeftOut)
+        count("data.left_out.n", left_out.n)
+        if not positive("data.left_out.max_h", left_out.max_h) < positive("data.left_out.longest", left_out.longest):
+            raise InputError("data.left_out must be longer than its max_h")

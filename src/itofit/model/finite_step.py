@@ -32,6 +32,8 @@ LEAST_SHARE = 0.05
 START_WEIGHT = 0.25
 """Of the start of the step in means over it; the rest is spread over the places of the last stage (Heun's rule)."""
 
+SIGNIFICANT = 3.0
+"""Standard deviations that a correction must have to be made although others are far smaller."""
 ROUNDS = 30
 """Of the mean square of corrections and how much each of them counts for it."""
 
@@ -102,6 +104,25 @@ def moments_of_step(x: Float, h: Float, drift: Function, covariance: Function, *
     return Step(mean, at_least(total, sigma), start, places, away)
 
 
+def rates_of_change(jacobian: Float, unit: Float, *, underdamped: bool) -> Float:
+    """How fast a drift makes the state change: ‖∇f‖, or the larger of ‖∂f/∂v‖ and ‖∂f/∂x‖^½; shape (n,).
+
+    Parameters
+    ----------
+    jacobian : array of shape (n, d, m)
+    unit : array of shape (m,)
+        Of each input, which norms do not depend on.
+    underdamped : bool
+    """
+    d = jacobian.shape[1]
+    scaled = jacobian * unit / unit[-d:, None]
+    rate = np.linalg.norm(scaled[:, :, -d:], 2, axis=(1, 2))
+    if not underdamped:
+        return np.asarray(rate)
+    by_position = np.linalg.norm(jacobian[:, :, :d] * unit[:d] / unit[:d, None], 2, axis=(1, 2))
+    return np.maximum(rate, np.sqrt(by_position))
+
+
 def at_least(matrices: Float, sigma: Float, share: float = LEAST_SHARE) -> Float:
     """Symmetric matrices whose eigenvalues in units of Σ are raised to a share where they are less, all (n, d, d)."""
     root = factors(sigma)
@@ -136,7 +157,13 @@ def mean_signal(squares: Float, variance: Float, weight: Float) -> Float:
     return np.asarray(unit * signal)
 
 
-def trusted(signal: Float | float, variance: Float) -> Float:
-    """The share b² / (b² + v) of a correction that is made: b² its mean square over the data, v its variance."""
+def trusted(signal: Float | float, variance: Float, squares: Float) -> Float:
+    """The share of a correction that is made: its mean square over the data is b², its variance v, its square here δ².
+
+    It is b² / (b² + v), or 1 − (SIGNIFICANT √v / δ)² where that is more: a correction that is by itself many times its
+    standard deviation needs no other places to be believed.
+    """
     total = signal + variance
-    return np.asarray(signal / np.where(total > 0, total, 1.0))
+    usual = signal / np.where(total > 0, total, 1.0)
+    alone = np.where(squares > 0, 1 - SIGNIFICANT**2 * variance / np.where(squares > 0, squares, 1.0), 0.0)
+    return np.asarray(np.where(signal > 0, np.maximum(usual, alone), 0.0))

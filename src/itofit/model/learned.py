@@ -65,7 +65,7 @@ class LearnedSDE(SDE):
     members : tuple of LearnedSDE
         Other fits to the same data, with frequencies of their own (`itofit.fit(..., ensemble=8)`).
     step_correction : StepCorrection or None
-        How far what one observed step shows was corrected for its length (`itofit.fit(..., correct_step=True)`).
+        Whether and how far what one observed step shows was corrected for its length; None if it was not asked for.
     one_step : LearnedSDE or None
         What was learned before that: the mean rate and covariance of one observed step.
     drift_in_noise_units : bool
@@ -138,8 +138,8 @@ class LearnedSDE(SDE):
         x : array of shape (n, m)
         return_std : bool
             Return also the standard deviation of each value, shape (n, d): that of the posterior of the amplitudes,
-            given the frequencies and the noise, and in an ensemble what the choice of frequencies adds. Without
-            ``correct_step=True`` it is of the mean rate of one observed step.
+            given the frequencies and the noise, and in an ensemble what the choice of frequencies adds. If `scheme` is
+            "euler" it is of the mean rate of one observed step.
 
         Examples
         --------
@@ -264,7 +264,8 @@ class LearnedSDE(SDE):
             h = np.full(len(at), correction.h)
             step = moments_of_step(at, h, self.drift, self.covariance, underdamped=self.kind == "underdamped")
             change = step.average(correction.spread) - correction.spread(at)
-            trust[start : start + len(at)] = correction.trust(variances(change, self.n_outputs))
+            squares = (step.average(self.drift) - self.drift(at)) ** 2
+            trust[start : start + len(at)] = correction.trust(variances(change, self.n_outputs), squares)
         return trust
 
     # What it says of itself

@@ -132,6 +132,28 @@ def variances(values: Float, p: int) -> Float:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Transitions that a model was not learned from, because they took too long.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    max_h : float
+        The time that all of them took longer than.
+    longest : float
+        What the longest took.
+    """
+
+    n: int
+    max_h: float
+    longest: float
+
+    def __str__(self) -> str:
+        return f"{self.n} longer than {self.max_h:.3g} left out (up to {self.longest:.3g})"
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataSummary:
     """What a model was learned from, in a few numbers."""
 
@@ -140,10 +162,21 @@ class DataSummary:
     h_min: float
     h_mean: float
     h_max: float
+    left_out: LeftOut | None = None
 
     def __str__(self) -> str:
         groups = "" if self.n_groups is None else f" in {plural(self.n_groups, 'group')}"
-        return f"{self.n_transitions} transitions{groups}, h = {shown_range(self.h_min, self.h_max)}"
+        left_out = "" if self.left_out is None else f"; {self.left_out}"
+        return f"{self.n_transitions} transitions{groups}, h = {shown_range(self.h_min, self.h_max)}{left_out}"
+
+
+StepOutcome = Literal["corrected", "too small", "uncertain", "too long"]
+NOT_CORRECTED: dict[StepOutcome, str] = {
+    "too small": "what it makes of f and Σ is less than the data can show",
+    "uncertain": "what it makes of f and Σ cannot be told from noise",
+    "too long": "no drift and covariance were found that make such steps",
+}
+"""Why drift and covariance were not corrected for the length of steps, in words."""
 
 
 class Candidate(NamedTuple):
@@ -168,7 +201,7 @@ class StepCorrection:
     drift_change, covariance_change : float
         Root mean square of what was corrected, relative to that of the drift and to Σ.
     drift_trust, covariance_trust : float
-        Share of the correction that was made, in the mean over the data and the outputs.
+        Share of what the length of the steps makes of them that was corrected, over all data.
     distrusted : float
         Share of the data at which less than half of the drift's was.
     excess : float
@@ -178,8 +211,9 @@ class StepCorrection:
         How often drift and covariance were corrected with the steps that they themselves make.
     lengths_chosen : bool
         Whether the paths chose the lengths of their steps, so that Σ was left as it was.
-    withheld : bool
-        Whether nothing was corrected, because no drift and covariance were found that make such steps.
+    outcome : {"corrected", "too small", "uncertain", "too long"}
+        Whether it was corrected. If not: because the data could not show such a correction; because it is less than
+        its uncertainty; or because no drift and covariance were found that make such steps.
     spread : FourierSeries
         Functions whose squares add up to the variances of the noise in the drift of one step, by which trust in its
         correction is measured.
@@ -195,21 +229,30 @@ class StepCorrection:
     excess: float
     rounds: int
     lengths_chosen: bool
-    withheld: bool
+    outcome: StepOutcome
     spread: FourierSeries
 
-    def trust(self, variance: Float) -> Float:
-        """The share of a correction of this variance (n, d) that is made."""
-        return trusted(self.signal, variance)
+    def trust(self, variance: Float, squares: Float) -> Float:
+        """The share of corrections that is made, given their variances and squares: all of shape (n, d)."""
+        return trusted(self.signal, variance, squares)
+
+    @property
+    def withheld(self) -> bool:
+        """Whether nothing was corrected."""
+        return self.outcome != "corrected"
 
     def __str__(self) -> str:
         if self.withheld:
-            return f"not corrected for h = {self.h:.4g}: no drift and covariance were found that make such steps"
-        noise = f"Σ by {self.covariance_change:.2%} ({self.covariance_trust:.0%})"
-        if self.lengths_chosen:
-            noise = "Σ not, since the paths chose the lengths of their steps"
+            return f"not corrected for h = {self.h:.4g}: {NOT_CORRECTED[self.outcome]}"
         held = f"; held back at {self.distrusted:.1%} of the data" if self.distrusted >= 0.0005 else ""
-        return (
-            f"corrected for h = {self.h:.4g}: f by {self.drift_change:.2%} ({self.drift_trust:.0%} of what the length "
-            f"makes of it), {noise}{held}"
-        )
+        return f"corrected for h = {self.h:.4g}: {self._drift_text()}, {self._covariance_text()}{held}"
+
+    def _drift_text(self) -> str:
+        if not self.signal.any():
+            return f"f not, since {NOT_CORRECTED['uncertain']}"
+        return f"f by {self.drift_change:.2%} ({self.drift_trust:.0%} of what the length makes of it)"
+
+    def _covariance_text(self) -> str:
+        if self.lengths_chosen:
+            return "Σ not, since the paths chose the lengths of their steps"
+        return f"Σ by {self.covariance_change:.2%} ({self.covariance_trust:.0%})"

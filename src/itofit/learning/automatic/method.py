@@ -8,7 +8,7 @@
 5. *Covariance*: the likelihood with each link, full and diagonal. What predicts the other folds best is kept.
 6. Where the covariance depends on the place: 2 again with Σ⁻¹ as weights, 3, and 5 for the link that was kept.
 7. Where frequencies were searched on a subset: amplitudes of drift and covariance from all transitions.
-8. On demand, what the length of the observed steps made of them is undone (`itofit.learning.steps`).
+8. What the length of the observed steps made of them is undone, where the data show it (`itofit.learning.steps`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from itofit.learning.automatic.search import Searched, search
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.learning.automatic.targets import covariance_targets, drift_targets
 from itofit.learning.automatic.walk import FALSE_ALARM, MOST_PEAKS, reach_of
+from itofit.learning.followed import followed_transitions
 from itofit.learning.pipeline import Correction, Learned, Task
 from itofit.learning.spread import Posterior, spread_series
-from itofit.learning.steps import followed_transitions, undo_step
+from itofit.learning.steps import undo_step
 from itofit.learning.verdicts import check_noise
 from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
 from itofit.model.sde import BATCH_ROWS
@@ -206,8 +207,11 @@ class Automatic:
         """Drift and covariance of which the observed steps are what was learned."""
         self.bar.show("drift and covariance", "correcting for the length of steps")
         sigma, n_rows, basis = covariance.sigma, self.task.survey.n_rows, drift.basis
-        followed = followed_transitions(self.data, n_rows, len(basis.penalty), self.plan.seed)
-        corrected = undo_step(followed, n_rows, drift.drift, basis, sigma, self.scaling)
+        noise = np.diagonal(sigma.L @ sigma.L.T)
+        followed = followed_transitions(self.data, n_rows, drift.drift, basis, noise, self.scaling, self.plan.seed)
+        corrected = undo_step(
+            followed, n_rows, drift.drift, basis, sigma, self.scaling, always=self.task.options.correct_step != "auto"
+        )
         squares = sigma.fit.squares * corrected.spread_ratio[:, None, None] ** 2
         squares[:, 0, 0] += corrected.spread_added**2
         return Correction(

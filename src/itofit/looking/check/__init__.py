@@ -18,7 +18,7 @@ from itofit._checks import RNG, InputError, fraction, generator
 from itofit.data.names import check_variables, plural
 from itofit.data.passes import Data
 from itofit.looking.check.applicability import discretisation, extrapolation, positive_definiteness, units
-from itofit.looking.check.examined import examine
+from itofit.looking.check.examined import examine, without_longer
 from itofit.looking.check.findings import Diagnosis, Finding, Verdict
 from itofit.looking.check.gains import gain
 from itofit.looking.check.memory import markov, whiteness
@@ -43,7 +43,8 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
     - ``whiteness``: are they independent in time? Negative correlation is the sign of measurement noise, positive of
       memory. Needs transitions of which one starts where the other ended.
     - ``markov``: does the past help to predict the next step, given the state? Needs the same.
-    - ``discretisation``: how far do drift and noise change within a step?
+    - ``discretisation``: how far do drift and noise change within a step? Would steps that are not corrected for their
+      length predict the data better, as those of a simulation by Euler steps?
     - ``extrapolation``: how much of the data is outside the range of the training data or alone, and how much of that
       range has data near?
     - ``positive_definiteness``: how often did Σ need its limits?
@@ -61,7 +62,8 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
     sde : LearnedSDE
     data : Transitions
         At least 20, with the inputs and outputs of the model, in their order. Of more than 200,000, stretches of 100
-        consecutive ones are judged, 200,000 rows altogether, spread evenly over the data from random starts.
+        consecutive ones are judged, 200,000 rows altogether, spread evenly over the data from random starts. Those
+        longer than all that the model was learned from are not judged if such were left out of the fit.
     rng : int, Generator or None
         Draws those stretches, points of the range, and folds.
     level : float
@@ -103,8 +105,9 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
     least = max(LEAST_ROWS, LEAST_ROWS_PER_OUTPUT * data.n_outputs)
     if len(data) < least:
         raise InputError(f"a check needs at least {least} transitions, got {len(data)}; give more data")
+    judged = without_longer(sde, data, least)
     with one_blas_thread:  # for the same result on any number of them
-        rows = examine(sde, data, random)
+        rows = examine(sde, judged, random)
         other_unit = units(sde, rows)
         findings = (
             *([] if other_unit is None else [other_unit]),
@@ -112,7 +115,7 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
             over_inputs(rows, level),
             whiteness(rows, level),
             markov(rows, level),
-            discretisation(sde, rows, random),
+            discretisation(sde, rows, random, n_longer=len(data) - len(judged)),
             extrapolation(sde, rows, random),
             positive_definiteness(sde, rows, random),
             gain(sde, rows, random),

@@ -6,12 +6,14 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from itofit._checks import Either, Float, Int, Message, Option
+from itofit.data.names import plural
 from itofit.data.transitions import Transitions
 from itofit.looking.check import thresholds
 from itofit.looking.check.deviations import TINY
 from itofit.looking.check.examined import ExaminedRows
 from itofit.looking.check.findings import Finding, graded, not_available, worst_of
 from itofit.looking.check.phrases import fixed, multiple, percent
+from itofit.model.finite_step import rates_of_change
 from itofit.model.learned import LearnedSDE
 
 COSTLY_ROWS = 20_000
@@ -44,12 +46,12 @@ def units(sde: LearnedSDE, rows: ExaminedRows) -> Finding | None:
     )
 
 
-def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Finding:
-    """Whether steps are short against the time in which drift and noise change.
+def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator, n_longer: int) -> Finding:
+    """Whether steps are short against the time in which drift and noise change; n_longer were not judged.
 
     For a linear drift f = −θ x the mean of a step h is (e^{−θh} − 1) x = h f (1 − θh/2 + …): learned from it, the drift
-    is too small by h‖∇f‖/2. Norms are in units of each variable's spread. For an underdamped system the rates are
-    ‖∂f/∂v‖ and ‖∂f/∂x‖^½.
+    is too small by h‖∇f‖/2. Steps count by their lengths, as they do for the drift. Norms are in units of each
+    variable's spread. For an underdamped system the rates are ‖∂f/∂v‖ and ‖∂f/∂x‖^½.
     """
     name, title = "discretisation", "length of the step"
     if sde.drift_in_noise_units:
@@ -60,28 +62,77 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
         return not_available(name, title, reason)
     data = rows.data[_few_rows(len(rows.z), rng)]
     ratio = data.h * _rates(sde, data.inputs)
-    high, top = float(np.quantile(ratio, 0.95)), float(ratio.max())
+    high, top = _quantile(ratio, 0.95, weight=data.h), float(ratio.max())
     change = _covariance_change(sde, data)
-    corrected = sde.step_correction is not None
+    corrected = sde.scheme == "corrected"
     bias = thresholds.BIAS_LEFT * high**2 if corrected else high / 2
-    verdict = worst_of([graded(bias, *thresholds.DRIFT_BIAS), graded(change, *thresholds.COVARIANCE_CHANGE)])
+    in_steps = _gain_of_one_step(sde, data)
+    grades = graded(bias, *thresholds.DRIFT_BIAS), graded(change, *thresholds.COVARIANCE_CHANGE)
+    verdict = worst_of([*grades, "caution" if in_steps else "good"])
     consequence = "corrected for that, it may still be" if corrected else "so that the learned drift is"
     text = (
         f"In one step the drift changes by up to {percent(high, of='itself')} (95 % of the data; at most "
         f"{percent(top)}), {consequence} wrong by about {percent(bias)}; the noise covariance typically changes by "
         f"{percent(change, 0)}."
     )
+    if in_steps:
+        text += f" Steps that are not corrected for their length predict the data better, by {in_steps:.4f} nats."
+    if n_longer:
+        text += f" {plural(n_longer, 'transition')} longer than those learned from were not judged."
     return Finding(
         name=name,
         title=title,
-        values={"h_gradient_95": high, "h_gradient_max": top, "drift_bias": bias, "covariance_change": change},
+        values={
+            "h_gradient_95": high,
+            "h_gradient_max": top,
+            "drift_bias": bias,
+            "covariance_change": change,
+            "gain_of_one_step": in_steps,
+            "n_longer": float(n_longer),
+        },
         numbers=f"h |grad f| {fixed(high)}, bias of drift {percent(bias)}",
         verdict=verdict,
         text=text,
-        advice="" if verdict == "good" else _SHORTER_STEPS if corrected else _CORRECTED_STEPS,
+        advice="" if verdict == "good" else _MOVES_IN_STEPS if in_steps else _advice(sde, data.h, ratio / data.h),
     )
 
 
+def _quantile(values: Float, level: float, weight: Float) -> float:
+    """The value up to which values (n,) have a share of all weight (n,)."""
+    order = np.argsort(values)
+    below = np.cumsum(weight[order])
+    return float(values[order[np.searchsorted(below, level * below[-1])]])
+
+
+def _gain_of_one_step(sde: LearnedSDE, data: Transitions) -> float:
+    """By how much steps without correction predict better, in nats per transition; zero if that is not significant.
+
+    Steps of one length cannot tell: both describe them.
+    """
+    if sde.one_step is None or sde.scheme == "euler" or data.h.std() < thresholds.LEAST_VARIATION * data.h.mean():
+        return 0.0
+    difference = sde.nll(data, pointwise=True) - sde.one_step.nll(data, pointwise=True)
+    mean, error = float(difference.mean()), float(difference.std() / np.sqrt(len(difference)))
+    least = max(thresholds.GAIN_ERRORS * error, thresholds.GAIN_OF_ONE_STEP * sde.n_outputs)
+    return mean if mean > least else 0.0
+
+
+def _advice(sde: LearnedSDE, h: Float, rates: Float) -> str:
+    """What to do about steps that are long against rates of change: leave out some, correct, or observe more often."""
+    typical, longest = float(np.median(h)), float(h.max())
+    length = max(typical, thresholds.SHORT / max(float(np.quantile(rates, 0.95)), TINY))
+    if longest > thresholds.UNEVEN * typical and longest > length:
+        max_h = Option("max_h", float(f"{length:.2g}"))
+        return Message("Leave out the longest steps, with {max_h} for example, or observe more often.", max_h=max_h)
+    tried = sde.step_correction is not None
+    return _SHORTER_STEPS if tried else _CORRECTED_STEPS
+
+
+_MOVES_IN_STEPS = Message(
+    "If the data are not of a process in continuous time but of one in steps, such as a simulation by Euler steps or "
+    "generations of a population, learn with {correct_step}.",
+    correct_step=Option("correct_step", False),
+)
 _SHORTER_STEPS = "Observe at shorter steps, and until then take what depends on fast changes with care."
 _CORRECTED_STEPS = Message(
     "Learn it with {correct_step}, or take drift and noise as those of steps of this length: simulate with {dt}.",
@@ -97,14 +148,8 @@ def _few_rows(n: int, rng: np.random.Generator) -> Int:
 
 def _rates(sde: LearnedSDE, x: Float) -> Float:
     """How fast the drift makes the state change, at each point: shape (n,)."""
-    d = sde.n_outputs
     spread = np.maximum(x.std(axis=0), TINY)
-    J = sde.drift_jacobian(x)
-    by_velocity = np.linalg.norm(J[:, :, -d:] * spread[-d:] / spread[-d:, None], 2, axis=(1, 2))
-    if sde.kind == "diffusion":  # the state is what moves
-        return by_velocity
-    by_position = np.linalg.norm(J[:, :, :d] * spread[:d] / spread[:d, None], 2, axis=(1, 2))
-    return np.maximum(by_velocity, np.sqrt(by_position))
+    return rates_of_change(sde.drift_jacobian(x), spread, underdamped=sde.kind == "underdamped")
 
 
 def _covariance_change(sde: LearnedSDE, data: Transitions) -> float:

@@ -11,6 +11,7 @@ from itofit.data.following import continues
 from itofit.data.names import has_given_names
 from itofit.data.passes import Data, add_up
 from itofit.data.rows import PASS_ROWS
+from itofit.data.short_steps import at_most
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
 from itofit.model.learned import LearnedSDE
@@ -61,6 +62,15 @@ def examine(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> ExaminedRo
         inputs=named.input_names,
         outputs=named.output_names,
     )
+
+
+def without_longer(sde: LearnedSDE, data: Data, least: int = 1) -> Data:
+    """The data without steps of lengths that were left out of the fit; all, if fewer than so many would remain."""
+    if sde.data.left_out is None:
+        return data
+    max_h = sde.data.left_out.max_h
+    n_kept = add_up(data, lambda block, number: int((block.h <= max_h).sum()))
+    return at_most(data, max_h) if least <= n_kept < len(data) else data
 
 
 def rows_in_memory(data: Data, rng: np.random.Generator) -> Transitions:

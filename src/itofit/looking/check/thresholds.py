@@ -46,6 +46,14 @@ DRIFT_BIAS = 0.025, 0.15
 """Relative error of the drift that the length of the step makes: that of h ‖∇f‖ = 0.05, and of 0.3."""
 BIAS_LEFT = 1 / 24
 """Of (h ‖∇f‖)² that a correction for the length of steps may leave of a drift, as the errors of `finite_step` do."""
+SHORT = 0.3
+"""h ‖∇f‖ of steps that are not long."""
+UNEVEN = 3.0
+"""Times the median, from which on leaving out the longest steps is the first thing to do."""
+LEAST_VARIATION = 0.01
+"""Standard deviation of the lengths of steps, relative to their mean, from which on they are not all the same."""
+GAIN_OF_ONE_STEP = 0.002
+"""Nats per transition and output by which steps without correction must predict better to say so."""
 COVARIANCE_CHANGE = 0.3, np.inf
 """Typical relative change of Σ within a step."""
 OTHER_UNIT = 10.0

@@ -76,6 +76,8 @@ def _headline(sde: LearnedSDE, data: Data, diagnosis: Diagnosis, heading: str) -
     groups = sde.data.n_groups
     tracks = "" if groups is None else " in 1 trajectory" if groups == 1 else f" in {groups:,} trajectories"
     learned = f"Learned with itofit {sde.version} from {sde.data.n_transitions:,} transitions{tracks}"
+    if sde.data.left_out is not None:
+        learned += f" ({sde.data.left_out.n:,} longer than {sde.data.left_out.max_h:.3g} were left out)"
     yield page.paragraph(f"{learned}; shown and checked with {judged}.")
     yield page.verdict_box(diagnosis.worst, _overall(diagnosis))
 

@@ -41,7 +41,7 @@ def tables_note(sde: LearnedSDE, data: Transitions) -> str:
     if not sde.has_error_bars:
         return f"{where}This model carries no error bars."
     of = "the mean rate and the covariance of one observed step"
-    if sde.step_correction is not None:
+    if sde.scheme == "corrected":
         of = "drift and covariance corrected for the length of the observed steps"
     return f"{where}Behind ± are 1.96 standard deviations, in brackets 95 % intervals: of {of}."
 
