@@ -9,7 +9,7 @@ import pytest
 import itofit
 from itofit import InputError, Transitions
 from itofit._progress import Progress
-from itofit.data.short_steps import at_most
+from itofit.data.filtered import at_most
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.followed import followed_transitions

@@ -16,6 +16,7 @@ from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.long_steps import without_long_steps
 from itofit.learning.options import FitOptions
+from itofit.learning.outliers import without_outliers
 from itofit.learning.pipeline import Task, learn
 from itofit.learning.verdicts import check_learnable, warn_if_unsettled, warn_of_failures, warn_of_uneven_steps
 from itofit.matrices.links import LinkName
@@ -100,10 +101,10 @@ def fit(
     ConvergenceWarning
         If a training ended at a maximal number of iterations that was set, or with ``refine=False`` at any.
     DataWarning
-        If transitions were left out because they took too long; if the data carry no noise; if ``correct_step=True``
-        but the steps are too long for it, or the paths chose their lengths. With ``refine=False`` also if some time
-        steps are so short that their noise drowns the drift, if no dependence of the drift on the inputs was found, or
-        if much of Σ needed its floor.
+        If transitions were left out because they took too long, or because they start far from all others; if the data
+        carry no noise; if ``correct_step=True`` but the steps are too long for it, or the paths chose their lengths.
+        With ``refine=False`` also if some time steps are so short that their noise drowns the drift, if no dependence
+        of the drift on the inputs was found, or if much of Σ needed its floor.
 
     Examples
     --------
@@ -139,7 +140,7 @@ def fit(
         if not refine:
             warn_of_uneven_steps(statistics)
         task = Task(data=data, survey=statistics, options=options, rng=random, seed=seed, bar=bar)
-        task = without_long_steps(task)
+        task = without_long_steps(without_outliers(task))
         sde = _learned(task)
     for name, function in (("drift", sde.drift_function), ("covariance", sde.covariance_function)):
         if not refine or function.training.parameters.max_iterations is not None:  # else the limit was not the user's

@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from itofit._checks import Float, InputError
+from itofit.data.filtered import at_most
 from itofit.data.passes import Data, add_up
-from itofit.data.short_steps import at_most
 from itofit.data.step_limits import ROUNDING, none_within_limits
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Either, Float, Int, Message
+from itofit.data.filtered import at_most
 from itofit.data.following import continues
 from itofit.data.names import has_given_names
 from itofit.data.passes import Data, add_up
 from itofit.data.rows import PASS_ROWS
-from itofit.data.short_steps import at_most
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
 from itofit.model.learned import LearnedSDE
