@@ -4,7 +4,8 @@ Each seed is an equation of one to four variables with a linear, polynomial or t
 constant or varies over up to three decades, diagonal or full, in units over six decades; seen in 30 to 20,000
 transitions as pairs, one track or many, at even or very uneven steps. No options are given. Losses are per variable and
 above those of the best constant drift and covariance of the same data: with fresh noise at the training inputs and
-steps themselves, and for new data of the same law at places within the range of the training inputs. Drift, covariance,
+steps themselves, and for new data of the same law at places within the range of the training inputs. Steps that a fit
+left out as too long are left out of both. Drift, covariance,
 their errors, intervals, steps and paths must be finite, and covariances positive definite, in a box twice as large as
 the data's.
 
@@ -197,6 +198,9 @@ def above_constants(sde, train, data):
     """Mean loss per variable above that of constants, and its standard error."""
     if data is None:
         return None, None
+    left_out = getattr(sde.data, "left_out", None)  # steps that are too long for the dynamics, as the fit says
+    if left_out is not None:
+        train, data = train[train.h <= left_out.max_h], data[data.h <= left_out.max_h]
     drift, covariance = constants(train)
     other = gaussian_nll(
         data.increments, data.h, np.tile(drift, (len(data), 1)), np.tile(covariance, (len(data), 1, 1))
