@@ -121,13 +121,13 @@ def test_a_full_covariance_with_the_log_link_in_words():
         "              f of height depends on height alone; f of width depends on width alone",
         "  covariance  N frequencies, N iterations in N s, until the evidence no longer rose (best N), "
         "log-evidence N above the start's; the data determine N amplitudes",
-        "              log Σ of height depends on height alone; log Σ of height and width depends on height, width; "
-        "log Σ of width depends on width alone",
+        "              log Σ of height depends on height and all inputs together; log Σ of height and width depends on "
+        "all inputs together; log Σ of width depends on width alone",
         "  structure   full: the variables' noises may be correlated",
         "  link        log: Σ is the exponential of a matrix of sums of waves, in units of its mean",
         "  candidates  held-out loss above the best:",
-        "              full, waves for log Σ, frequencies of the start: N",
         "              full, waves for log Σ, frequencies of the search: N",
+        "              full, waves for log Σ, frequencies of the start: N",
         "  limits      Σ is kept between N and N times its mean, which changed it at N of the data",
         "  seed        N",
     ]
