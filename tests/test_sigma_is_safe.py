@@ -67,7 +67,7 @@ def test_nearly_singular_noise_that_turns_does_not_overshoot():
 
 @pytest.mark.parametrize("n_inputs", [1, 2])
 def test_a_variance_that_doubles_is_not_found_constant_in_samples_of_tracks(n_inputs):
-    """Of 40 samples none was; of samples of half as many tracks, 3 of 40 with one input and none with two."""
+    """Of 40 samples with one input none was; with half as many tracks, 3 of 40 with one input and none with two."""
     rng = np.random.default_rng(5)
     x = 0.8 * rng.normal(size=(60, n_inputs))
     places = [x]
