@@ -34,7 +34,7 @@ def test_an_outlier_changes_nothing(far, d):
 
 
 def test_the_warning_says_how_many_and_where_the_others_are():
-    with pytest.warns(itofit.DataWarning, match=r"^2 transitions left out that start far .* \(x between -\S+ and \S+\)"):
+    with pytest.warns(itofit.DataWarning, match=r"^2 transitions left out .* \(x between -\S+ and \S+\)"):
         fitted(wells(far=[100.0, -100.0]))
     with pytest.warns(itofit.DataWarning, match=r"^1 transition left out that starts far"):
         fitted(wells(far=[100.0]))

@@ -50,20 +50,24 @@ def turning(seed, n, ratio):
 
 
 def test_nearly_singular_noise_that_turns_does_not_overshoot():
-    """The trace bounds eigenvalues, and scoring settles: errors of three seeds were 0.04 to 0.06, before 0.2."""
+    """The trace bounds eigenvalues, and scoring moves entries together.
+
+    Three seeds had errors of 0.02 to 0.04 and losses of 0.00 to 0.09 above the truth's. Without either they had largest
+    eigenvalues of 2.7 to 16, errors of 0.19 to 0.29 and losses of 0.24 to 0.28.
+    """
     data, _ = turning(0, 6000, 50)
     new, truth = turning(1, 2000, 50)
     sde = fit(data, rng=0)
     sigma = sde.covariance(new.inputs)
     assert np.linalg.eigvalsh(sde.covariance(data.inputs)).max() < 1.5
-    assert np.sqrt(np.mean((sigma - truth) ** 2)) < 0.1
+    assert np.sqrt(np.mean((sigma - truth) ** 2)) < 0.08
     best = np.log(2 * np.pi * 1e-3 / 50) + 1
-    assert sde.nll(new) < best + 0.25
+    assert sde.nll(new) < best + 0.15
 
 
 @pytest.mark.parametrize("n_inputs", [1, 2])
 def test_a_variance_that_doubles_is_not_found_constant_in_samples_of_tracks(n_inputs):
-    """Of 40 samples of 60 tracks none was, nor of 40 samples of 30 tracks of two inputs; once it was 21 of 40."""
+    """Of 40 samples with one input none was; with half as many tracks, 3 of 40 with one input and none with two."""
     rng = np.random.default_rng(5)
     x = 0.8 * rng.normal(size=(60, n_inputs))
     places = [x]

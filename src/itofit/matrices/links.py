@@ -75,6 +75,8 @@ class Spectrum(NamedTuple):
         """From the entries of H, shape (n, p)."""
         if shape.separate:
             return cls(H, None)
+        if shape.d == 2:
+            return cls(*_eigenvalues_of_two(H))
         return cls(*np.linalg.eigh(to_matrices(H, shape.structure, shape.d)))
 
     def diagonal(self, turned: Float) -> Float:
@@ -86,6 +88,15 @@ class Spectrum(NamedTuple):
         if self.Q is None:
             return S
         return np.asarray(self.Q.swapaxes(1, 2) @ to_matrices(S, shape.structure, shape.d) @ self.Q)
+
+
+def _eigenvalues_of_two(H: Float) -> tuple[Float, Float]:
+    """Eigenvalues (n, 2), ascending, and eigenvectors of [[a, b], [b, c]], for entries a, b, c of shape (n,)."""
+    a, b, c = H.T
+    mean, radius, angle = 0.5 * (a + c), np.hypot(0.5 * (a - c), b), 0.5 * np.arctan2(2 * b, a - c)
+    cos, sin = np.cos(angle), np.sin(angle)
+    Q = np.stack([np.stack([-sin, cos], axis=1), np.stack([cos, sin], axis=1)], axis=1)
+    return np.stack([mean - radius, mean + radius], axis=1), Q
 
 
 # The links

@@ -137,7 +137,7 @@ def fit_covariance(
         scoring = scoring._replace(B=_best_start(model, products, constant, start.B), ridges=start.ridges)
     fits = []
     with one_blas_thread:
-        for added in ADDED if link.linear and not shape.separate and len(basis.largest) else (0.0,):
+        for added in _added(link, shape, basis, start):
             more = products._replace(S=products.S + added * products.count[:, None] * diagonal)
             scoring = scored(scoring, more, basis, ridge)
             fits.append(_judged(scoring, more, products.S, added, basis, ridge))
@@ -145,13 +145,20 @@ def fit_covariance(
         loss_of_one = 0.5 * float(products.S[:, diagonal].sum() / products.count.sum())  # for C = 1
         if best.cv_nll <= loss_of_one or not products.ones.shape[1] > 1 or ridge is not None:
             return best
-        if start is not None:  # which may lead astray
+        if start is not None and (start.ridges < SWITCHED_OFF).any():  # which may lead astray
             return fit_covariance(products, basis, link, shape, ridge)
         off, P = np.full_like(scoring.ridges, SWITCHED_OFF), np.full_like(constant, SWITCHED_OFF)
         P[0] = 0.0
         same_everywhere = _judged(Scoring(model, constant, off, P), products, products.S, 0.0, basis, None)
         # A full Σ of few data has so many amplitudes that the loss of a constant is better taken as it is on its data
         return best if shape.separate and best.cv_nll <= same_everywhere.cv_nll else same_everywhere
+
+
+def _added(link: Link, shape: Shape, basis: Basis, start: CovarianceFit | None) -> tuple[float, ...]:
+    """What to add to S / n: each of ADDED in turn, or what suited where to start from."""
+    if not link.linear or shape.separate or not len(basis.largest):
+        return (0.0,)
+    return ADDED if start is None else (start.added or ADDED[0],)
 
 
 def _largest_eigenvalue(products: Products, basis: Basis, shape: Shape, ridge: float | None) -> float:
@@ -194,7 +201,7 @@ def _judged(
         out_of_fold = model.link.near(_out_of_fold(products, systems, weight, z, P), H, model.shape)
     least, most = _range_of(model, parts.C, S, count)
     judged = model.parts(out_of_fold, S)
-    limits = _limits_of(model, judged, H, count, least, most)
+    limits = _limits_of(model, judged, parts, count, least, most)
     held_out = cell_nll(judged.C, judged.spectrum.diagonal(judged.turned), count, *limits).sum(axis=1)
     spread = np.maximum(1.0, (weight * (z - H) ** 2).sum(axis=0) / count.sum())
     solved = _solved(systems, P, B, spread, basis)
@@ -203,8 +210,8 @@ def _judged(
     )
 
 
-def _limits_of(model: NoiseModel, judged: Parts, H: Float, count: Float, least: Float, most: Float) -> Float:
-    """Limits (2, d) that suit the products under amplitudes without their fold, and those that these predict under H.
+def _limits_of(model: NoiseModel, judged: Parts, parts: Parts, count: Float, least: Float, most: Float) -> Float:
+    """Limits (2, d) that suit products under amplitudes without their fold, and what these predict under those of all.
 
     A cell that stands alone may have made C small where it is, which its own products do not tell.
 
@@ -213,8 +220,8 @@ def _limits_of(model: NoiseModel, judged: Parts, H: Float, count: Float, least: 
     model : NoiseModel
     judged : Parts
         Of H without each cell's fold, and of the products.
-    H : array of shape (n, p)
-        Of the fit.
+    parts : Parts
+        Of H of the fit.
     count : array of shape (n,)
     least, most : arrays
         As for `Losses.limits`.
@@ -227,7 +234,8 @@ def _limits_of(model: NoiseModel, judged: Parts, H: Float, count: Float, least: 
     else:
         rows, cols = entries(model.shape.structure, model.shape.d)
         expected = ((Q * C[:, None, :]) @ Q.swapaxes(1, 2))[:, rows, cols]
-    return losses.plus(Losses.of(model, model.parts(H, expected), count, most)).limits(least, most)[0]
+    predicted = parts._replace(turned=parts.spectrum.turned(expected, model.shape))
+    return losses.plus(Losses.of(model, predicted, count, most)).limits(least, most)[0]
 
 
 def _refitted(scoring: Scoring, products: Products, basis: Basis, ridge: float | None) -> Float:

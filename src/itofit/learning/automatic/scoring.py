@@ -79,7 +79,7 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
                 own = given_ridges(ridge, float(A[0, 0]), basis)[None]
             new_ridges[j : j + 1], P[:, j] = own, amplitude_ridges(own, basis)
         if not model.shape.separate and model.shape.n_entries <= MOST_COUPLED:
-            new = _coupled_step(model, products, parts, B, P)
+            new = _coupled_step(model, products, parts, weight * (H - z), B, P)
         else:
             new = np.column_stack([solve_penalised(A, b, P[:, j])[0] for j, (A, b) in enumerate(systems)])
         on = np.where(P < SWITCHED_OFF, P, 0.0)  # what was just switched off is on its way to zero
@@ -97,9 +97,19 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
     return Scoring(model, B, ridges, P)
 
 
-def _coupled_step(model: NoiseModel, products: Products, parts: Parts, B: Float, P: Float) -> Float:
-    """Amplitudes (R + 1, p) of a scoring step of all entries together, with ridges P (R + 1, p)."""
-    gradient, _ = model.derivatives(parts, products.count)
+def _coupled_step(model: NoiseModel, products: Products, parts: Parts, gradient: Float, B: Float, P: Float) -> Float:
+    """Amplitudes (R + 1, p) of a scoring step of all entries together, with ridges P (R + 1, p).
+
+    Parameters
+    ----------
+    model : NoiseModel
+    products : Products
+    parts : Parts
+        At B.
+    gradient : array of shape (n, p)
+        Of the nll in the entries of H.
+    B, P : arrays of shape (R + 1, p)
+    """
     changes = np.sqrt(0.5 * products.count)[:, None, None] * model.changes(parts)
     weight = changes @ changes.swapaxes(1, 2) + LEAST_WEIGHT * products.count[:, None, None] * np.eye(B.shape[1])
     A = normal_matrix(products.ones, weight)
