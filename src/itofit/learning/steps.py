@@ -109,7 +109,7 @@ def undo_step(
         state, n_rounds = _improved(places, first, change, n_rows) if outcome == "corrected" else (first, 0)
         excess = float(places.count @ places.excess(state.mean, state.covariance))
     if outcome == "corrected" and not places.accepts(state, excess, first):
-        outcome = "too long"
+        outcome = "too long" if n_rows * first.loss >= LEAST_SHOWN else "too small"
     state = state if outcome == "corrected" else first
     record = places.record(state, change, n_rounds, excess, outcome)
     return Corrected(state.drift, state.sigma, *places.spread_of_covariance(state), record)

@@ -21,6 +21,9 @@ import numpy.typing as npt
 
 from itofit._checks import Float, Int
 
+LINEAR_FREQUENCY = 0.05
+"""Of the sines that are linear terms: a hundred times as long as the data."""
+
 
 @lru_cache(maxsize=64)
 def _supports(m: int) -> list[tuple[int, ...]]:

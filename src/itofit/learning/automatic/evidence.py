@@ -43,7 +43,7 @@ from itofit._checks import Float, Int
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries, real_sum
-from itofit.waves.wave_groups import stood_out
+from itofit.waves.wave_groups import LINEAR_FREQUENCY, inputs_of_group, stood_out
 
 LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
@@ -91,8 +91,7 @@ class Basis(NamedTuple):
     @property
     def n_waves(self) -> int:
         """The number of frequencies, but for those of linear terms."""
-        linear = self.transform[:, self.group < 0].any(axis=1)
-        return len(self.omega) - int(linear.sum())
+        return len(self.omega) - int(np.isin(self.omega, (0.0, LINEAR_FREQUENCY)).all(axis=1).sum())
 
     @property
     def stays(self) -> npt.NDArray[np.bool_]:
@@ -164,7 +163,9 @@ def with_intercept(X: Float) -> Float:
     return np.concatenate([np.ones((len(X), 1)), X], axis=1)
 
 
-def principal_features(omega: Float, group: Int, gram: Float, right: Float) -> tuple[Basis, Float, Float]:
+def principal_features(
+    omega: Float, group: Int, gram: Float, right: Float, *, apart: bool = True
+) -> tuple[Basis, Float, Float]:
     """The principal features of grouped frequencies, with their A (R, R) and b (R, p).
 
     Parameters
@@ -174,8 +175,10 @@ def principal_features(omega: Float, group: Int, gram: Float, right: Float) -> t
         The group of each frequency, ascending; negative for linear terms.
     gram, right : arrays of shape (2K + 2, 2K + 2) and (2K + 2, p)
         `real_gram` at these frequencies and a last one of zero.
+    apart : bool
+        Take from waves what linear terms of the same inputs explain of them, so that each group has its own to say.
     """
-    K = len(omega)
+    K, m = omega.shape
     waves, one = np.r_[0:K, K + 1 : 2 * K + 1], K
     total = gram[one, one]
     mean = gram[waves, one] / total
@@ -185,22 +188,55 @@ def principal_features(omega: Float, group: Int, gram: Float, right: Float) -> t
     parts, penalties, groups = [], [], []
     largest: list[float] = []
     with one_blas_thread:
-        for g in np.unique(group):
+        for g in np.unique(group).tolist():
             places = np.flatnonzero(both == g)
+            linear = places[:0]
             if g < 0:
                 places = places[places >= K]  # the sine alone
-            values, vectors = scipy.linalg.eigh(G[np.ix_(places, places)], check_finite=False)
-            kept = values > LEAST_VARIANCE * max(values[-1], LEAST_VARIANCE)  # a group may be constant on the data
-            part = np.zeros((2 * K, int(kept.sum())))
-            part[places] = vectors[:, kept] / np.sqrt(values[kept])
+            elif apart:
+                own = [i - m for i in inputs_of_group(g, m)]
+                linear = K + np.flatnonzero(np.isin(group, own) & (np.diagonal(G)[K:] > LEAST_VARIANCE**2))
+            part, share = _principal(G, places, linear)
             parts.append(part)
-            penalties.append(values[-1] / values[kept])
+            penalties.append(1 / share)
             groups.append(np.full(part.shape[1], g))
-            largest += [1.0 if g < 0 else values[-1]] * bool(kept.any())
+            if part.shape[1]:
+                largest.append(1.0 if g < 0 else 1 / float((part[places, -1] ** 2).sum()))
         T = np.concatenate(parts, axis=1)
         A = total * (T.T @ G @ T)
         basis = Basis(omega, T, mean @ T, np.concatenate(penalties), np.concatenate(groups), np.array(largest))
         return basis, A, T.T @ b
+
+
+def _principal(G: Float, places: Int, linear: Int) -> tuple[Float, Float]:
+    """Principal components of some waves, without what others explain of them.
+
+    Parameters
+    ----------
+    G : array of shape (2K, 2K)
+        Covariance of all waves.
+    places, linear : arrays of shapes (k,) and (l,)
+        Which waves, and which ones explain a part of them.
+
+    Returns
+    -------
+    part : array of shape (2K, r)
+        Coefficients of r components of unit variance.
+    share : array of shape (r,)
+        Their variance before they were scaled, relative to the largest.
+    """
+    inner = G[np.ix_(places, places)]
+    most = float(np.diagonal(inner).sum())
+    explained = np.zeros((len(linear), len(places)))
+    if len(linear):
+        explained = scipy.linalg.lstsq(G[np.ix_(linear, linear)], G[np.ix_(linear, places)])[0]
+        inner = inner - G[np.ix_(places, linear)] @ explained
+    values, vectors = scipy.linalg.eigh(inner, check_finite=False)
+    kept = values > LEAST_VARIANCE * max(most, LEAST_VARIANCE)  # a group may be constant on the data
+    part = np.zeros((len(G), int(kept.sum())))
+    part[places] = vectors[:, kept] / np.sqrt(values[kept])
+    part[linear] = -explained @ part[places]
+    return part, values[kept] / values[-1]
 
 
 class Regression(NamedTuple):

@@ -11,15 +11,13 @@ from itofit._checks import Float, Int
 from itofit.learning.automatic.evidence import Basis, LinearPrior, Regression, principal_features, regress
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import NormalEquations
-from itofit.waves.wave_groups import group_of_wave, stood_out
+from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, stood_out
 
 LEAST_EIGENVALUE = 1e-14
 """Of the residuals' covariance, relative to that of the targets: less is rounding."""
 ROWS_OF_DOUBT, LEAST_SQUARE = 50.0, 3.0
 """For each input: with fewer rows linear terms are doubted, with more their squares are assumed to be so many times
 what noise makes of them, at least, so that they are shrunk but little."""
-LINEAR_FREQUENCY = 0.05
-"""Of the sines that are linear terms: a hundred times as long as the data."""
 
 
 class Targets(NamedTuple):
@@ -108,7 +106,7 @@ def fitted_waves(
     order = np.argsort(kind, kind="stable")
     waves, kind = waves[order], kind[order]
     gram, right = targets.equations.real_gram(np.concatenate([waves, np.zeros((1, m))]))
-    basis, A, b = principal_features(waves, kind, gram, right)
+    basis, A, b = principal_features(waves, kind, gram, right, apart=ridge is None)
     basis = basis._replace(linear=targets.linear)
     return regressed(basis, kind, A, b, targets, V, ridge)
 

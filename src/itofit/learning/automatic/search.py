@@ -5,7 +5,8 @@ differs:
 
 - *Groups.* With several inputs, some frequencies move along one axis only, so that what depends on one input need not
   be put together from waves in all directions. Frequencies are drawn again within their group.
-- *Start.* Linear terms, and waves much longer than the data, with which the first fit is made.
+- *Start.* Linear terms, and waves much longer than the data, with which the first fit is made; or shorter ones, if
+  their evidence is larger.
 - *Waves that stand out.* What a fit leaves over is compared with all half waves across the data
   (`itofit.learning.automatic.periodogram`). Those that stand out of the noise are moved to the top of their peak and
   become a group of their own, which does not walk; then what is left over is looked at again.
@@ -30,6 +31,9 @@ from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
 from itofit.waves.parameters import ARFF
 
+SHORTER = (4.0, 16.0)
+"""How many times shorter than those of the start waves are tried before the search: three, and less than one, times as
+long as the data."""
 MILESTONES = (32, 64, 128)
 """Iterations after which frequencies are added, if waves stand out, although the search still improves."""
 ROUNDS_OF_UNITS = 2
@@ -121,10 +125,15 @@ def search(
             best, best_iteration = waves, i
         on_iteration(i, best.log_evidence - start.log_evidence)
 
+    for times in SHORTER:
+        walk.omega = np.clip(times * omega, -walk.reach, walk.reach)
+        judge(0, walk.fitted())
+    walk.omega, _ = best.walking
+    before = best
     if found is not None and len(found):
         walk.found = found
-    looked = walk.look(walk.fitted() if len(walk.found) else start)
-    if looked is not start:
+    looked = walk.look(walk.fitted() if len(walk.found) else before)
+    if looked is not before:
         judge(0, looked)
     n_left = walk.seed()
     n_standing_out = len(walk.found) + n_left
