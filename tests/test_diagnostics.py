@@ -316,12 +316,12 @@ def test_gain():
 
 
 def test_data_that_were_learned_from_flatter_a_model():
-    """The gain of a constant model is what p = 2 fitted numbers are worth, and not a merit of the model."""
+    """The gain of a model of two constants and a linear term is what these are worth, and not a merit of the model."""
     data = Transitions.from_trajectories(np.cumsum(np.random.default_rng(0).normal(size=500)), dt=1.0)
     sde = itofit.fit(data, rng=0)
     found = check(sde, data)["gain"]
     assert found.values["gain"] > 2 * found.values["gain_error"]
-    assert found.values["flattery"] == pytest.approx(2 / 499, rel=0.01)
+    assert 2 / 499 < found.values["flattery"] < 3 / 499
     accused(check(sde, data), "gain", "These are the data it was learned from, which flatter it", "caution")
     assert "held out" in found.advice
     for others in (data[:-1], Transitions(data.inputs[::-1] + 1, data.increments, data.h)):

@@ -229,7 +229,7 @@ def test_long_steps_of_an_underdamped_system():
     sde = itofit.fit(data, correct_step=True, rng=0)
     at = np.random.default_rng(1).uniform(-0.8, 0.8, (300, 2))
     truth = -at[:, :1] - 0.5 * at[:, 1:]
-    assert rms(sde.drift(at) - truth) < 0.3 * rms(sde.one_step.drift(at) - truth)
+    assert rms(sde.drift(at) - truth) < 0.4 * rms(sde.one_step.drift(at) - truth)
     assert sde.covariance(at).mean() == pytest.approx(0.09, rel=0.03)
 
 

@@ -106,7 +106,7 @@ def fitted_waves(
     order = np.argsort(kind, kind="stable")
     waves, kind = waves[order], kind[order]
     gram, right = targets.equations.real_gram(np.concatenate([waves, np.zeros((1, m))]))
-    basis, A, b = principal_features(waves, kind, gram, right, apart=ridge is None)
+    basis, A, b = principal_features(waves, kind, gram, right, apart=ridge is None and targets.linear_stays)
     basis = basis._replace(linear=targets.linear)
     return regressed(basis, kind, A, b, targets, V, ridge)
 

@@ -32,8 +32,8 @@ from itofit.model.training import Stop, Training
 from itofit.waves.parameters import ARFF
 
 SHORTER = (4.0, 16.0)
-"""How many times shorter than those of the start waves are tried before the search: three, and less than one, times as
-long as the data."""
+"""By how much shorter waves of a drift than those of the start are tried before the search: three times as long as the
+data, and shorter than these."""
 MILESTONES = (32, 64, 128)
 """Iterations after which frequencies are added, if waves stand out, although the search still improves."""
 ROUNDS_OF_UNITS = 2
@@ -117,17 +117,17 @@ def search(
     walk = Walk(rng, targets, arff, V, omega, group)
     iterations, values = [0], [best.log_evidence]
 
-    def judge(i: int, waves: FittedWaves) -> None:
+    def judge(i: int, waves: FittedWaves, least_gain: float = LEAST_EVIDENCE_GAIN) -> None:
         nonlocal best, best_iteration
         iterations.append(i)
         values.append(waves.log_evidence)
-        if waves.log_evidence > best.log_evidence + LEAST_EVIDENCE_GAIN * np.sqrt(len(V)):
+        if waves.log_evidence > best.log_evidence + least_gain * np.sqrt(len(V)):
             best, best_iteration = waves, i
         on_iteration(i, best.log_evidence - start.log_evidence)
 
-    for times in SHORTER:
+    for times in SHORTER if targets.linear_stays else ():
         walk.omega = np.clip(times * omega, -walk.reach, walk.reach)
-        judge(0, walk.fitted())
+        judge(0, walk.fitted(), least_gain=0.0)  # for as much evidence the more flexible ones
     walk.omega, _ = best.walking
     before = best
     if found is not None and len(found):
