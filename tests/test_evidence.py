@@ -8,16 +8,14 @@ from scipy.stats import multivariate_normal
 
 from itofit.learning.automatic import evidence
 from itofit.learning.automatic.evidence import (
-    DOUBT,
     SETTLED,
-    Basis,
     Solution,
     maximise_evidence,
-    principal_features,
     regress,
     solve_penalised,
     updated_ridges,
 )
+from itofit.learning.automatic.principal import DOUBT, Basis, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
 from itofit.waves.scaling import Scaling

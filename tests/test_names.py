@@ -211,7 +211,7 @@ def test_velocities_move():
     text = learn(data).summary()
     assert "variables   q, p; p moves" in text
     assert "Σ of p is constant" in text
-    two = Transitions.from_underdamped(X0, X0, X1, X1, 0.1, names=["a", "b"])
+    two = Transitions.from_underdamped(X0, X0[::-1], X1, X1[::-1], 0.1, names=["a", "b"])
     assert "variables   a, b, v_a, v_b; v_a, v_b move" in learn(two).summary()
 
 

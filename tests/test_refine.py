@@ -20,8 +20,9 @@ from itofit.learning.automatic.covariance import (
     rescored,
 )
 from itofit.learning.automatic.drift import DriftCells, normal_equations, normal_matrix, resolved_drift, weighted_drift
-from itofit.learning.automatic.evidence import amplitude_ridges, principal_features, with_intercept
+from itofit.learning.automatic.evidence import amplitude_ridges
 from itofit.learning.automatic.limits import FLOORS, HARDLY_WORSE, Losses, cell_nll
+from itofit.learning.automatic.principal import principal_features, with_intercept
 from itofit.learning.automatic.products import NoiseModel, Products
 from itofit.matrices.links import IDENTITY, LINKS, Shape, covariance_at
 from itofit.model.training import SWITCHED_OFF

@@ -117,7 +117,7 @@ def test_a_full_covariance_with_the_log_link_in_words():
         "  data        N transitions, h = N; frequencies searched on all of them",
         "  drift       N frequencies, N iterations in N s, until the evidence no longer rose (best N); "
         "the data determine N amplitudes",
-        "              f of height depends on height alone; f of width depends on width alone",
+        "              f of height depends on height alone; f of width depends on width alone, linearly",
         "  covariance  N frequencies, N iterations in N s, until the evidence no longer rose (best N); "
         "the data determine N amplitudes",
         "              log Σ of height depends on height alone; log Σ of height and width depends on height, width; "

@@ -17,7 +17,7 @@ from itofit._checks import Float
 from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.drift import Drift
-from itofit.learning.automatic.evidence import Basis
+from itofit.learning.automatic.principal import Basis
 from itofit.learning.spread import posterior_squares
 from itofit.matrices.symmetric import factors
 from itofit.model.sde import BATCH_ROWS

@@ -29,16 +29,8 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float, Int
-from itofit.learning.automatic.evidence import (
-    DOUBT,
-    Basis,
-    LinearPrior,
-    Solution,
-    Solved,
-    inverse_root,
-    least_used,
-    maximise_evidence,
-)
+from itofit.learning.automatic.evidence import Solution, Solved, inverse_root, least_used, maximise_evidence
+from itofit.learning.automatic.principal import DOUBT, Basis, LinearPrior
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries

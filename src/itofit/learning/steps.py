@@ -30,7 +30,8 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
 from itofit.learning.automatic.drift import Drift
-from itofit.learning.automatic.evidence import NO_FEATURES, Basis, amplitude_ridges, solve_penalised, with_intercept
+from itofit.learning.automatic.evidence import amplitude_ridges, solve_penalised
+from itofit.learning.automatic.principal import NO_FEATURES, Basis, with_intercept
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.learning.followed import LEAST_VARIATION, Followed, lengths_chosen
 from itofit.learning.spread import Posterior, posterior_squares, spread_series

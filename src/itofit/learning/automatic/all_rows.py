@@ -18,8 +18,8 @@ from itofit.data.rows import PASS_ROWS
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.covariance import ScoringSums, losses_of_trials, rescored
 from itofit.learning.automatic.drift import Drift, normal_equations, resolved_drift
-from itofit.learning.automatic.evidence import Basis, with_intercept
 from itofit.learning.automatic.limits import Losses
+from itofit.learning.automatic.principal import Basis, with_intercept
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.matrices.symmetric import outer_entries
 from itofit.waves.scaling import Scaling

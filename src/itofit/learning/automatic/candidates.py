@@ -16,7 +16,7 @@ from itofit._checks import Float
 from itofit._progress import Progress
 from itofit.learning.automatic.cells import Cells
 from itofit.learning.automatic.covariance import fit_covariance, held_out_losses
-from itofit.learning.automatic.evidence import Basis
+from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.matrices.links import Link, Shape

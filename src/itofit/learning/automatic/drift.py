@@ -23,7 +23,6 @@ from itofit._checks import Float, Int
 from itofit.learning.automatic.cells import FOLDS, Cells
 from itofit.learning.automatic.evidence import (
     LEAST_NOISE,
-    Basis,
     Solved,
     amplitude_ridges,
     best_ridges,
@@ -32,9 +31,9 @@ from itofit.learning.automatic.evidence import (
     ridge_groups,
     solve_penalised,
     staying_groups,
-    with_intercept,
 )
 from itofit.learning.automatic.fitted_waves import FittedWaves
+from itofit.learning.automatic.principal import Basis, with_intercept
 from itofit.learning.spread import Posterior, mean_squares
 from itofit.matrices.symmetric import reference_factor, to_matrices
 

@@ -35,18 +35,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
-from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
+from itofit.learning.automatic.principal import DOUBT, Basis, LinearPrior
 from itofit.model.training import SWITCHED_OFF
-from itofit.waves.scaling import Scaling
-from itofit.waves.series import FourierSeries, real_sum
-from itofit.waves.wave_groups import LINEAR_FREQUENCY, inputs_of_group, stood_out
+from itofit.waves.wave_groups import stood_out
 
-LEAST_VARIANCE = 1e-9
-"""Principal components whose variance is a smaller share of their group's largest are left out."""
 LEAST_NOISE = 1e-10
 """Least variance of the noise, relative to that of the targets: what errors of A leave of a fit without noise."""
 ERROR_OF_SUMS = 1e-11
@@ -64,86 +59,8 @@ ROUNDS_OF_KNOWN_NOISE = 40
 """The same where the variance of the noise is known."""
 SETTLED = 0.2
 """Change of log λ_g at which the ridges have settled."""
-DOUBT = 1.0
-"""Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off."""
 UNDETERMINED = 1e-3
 """A group of which the data determine less than this many amplitudes is switched off."""
-
-
-class LinearPrior(NamedTuple):
-    """What is assumed of linear terms that are never switched off, see `updated_ridges`."""
-
-    doubt: float  # amplitudes' worth, as of other groups
-    least: float  # least square of an amplitude, in units of what noise makes of it
-
-
-class Basis(NamedTuple):
-    """Principal features of grouped frequencies; X has mean zero and unit variance on the data."""
-
-    omega: Float  # (K, m)
-    transform: Float  # (2K, R)
-    mean: Float  # (R,)
-    penalty: Float  # (R,)
-    group: Int  # (R,): see `itofit.waves.wave_groups`
-    largest: Float  # (G,): the largest variance of a principal component of each group
-    linear: LinearPrior | None = None  # of linear terms that are never switched off; None: they are like other groups
-
-    @property
-    def n_waves(self) -> int:
-        """The number of frequencies, but for those of linear terms."""
-        return len(self.omega) - int(np.isin(self.omega, (0.0, LINEAR_FREQUENCY)).all(axis=1).sum())
-
-    @property
-    def stays(self) -> npt.NDArray[np.bool_]:
-        """Which groups are never switched off, shape (G,)."""
-        return (np.unique(self.group) < 0) & (self.linear is not None)
-
-    @property
-    def doubt(self) -> Float:
-        """Of each group, shape (G,): see `updated_ridges`."""
-        return np.where(self.stays, 0.0 if self.linear is None else self.linear.doubt, DOUBT)
-
-    @property
-    def least(self) -> Float:
-        """The same: the least square of an amplitude, zero for groups that may be switched off."""
-        return np.where(self.stays, 0.0 if self.linear is None else self.linear.least, 0.0)
-
-    def at(self, u: Float) -> Float:
-        """The features X at scaled points u (n, m): shape (n, R)."""
-        K = len(self.omega)
-        return real_sum(self.omega, self.transform[:K] - 1j * self.transform[K:], u) - self.mean
-
-    def series(self, intercept: Float, c: Float, scaling: Scaling) -> FourierSeries:
-        """The function intercept (p,) + X c of x = shift + scale · u, for amplitudes c of shape (R, p)."""
-        K, amplitudes = len(self.omega), self.transform @ c
-        return FourierSeries(
-            omega=self.omega,
-            beta=amplitudes[:K] - 1j * amplitudes[K:],
-            shift=scaling.shift,
-            scale=scaling.scale,
-            offset=intercept - self.mean @ c,
-        )
-
-    def of_groups(self, groups: Int) -> Basis:
-        """The features of some groups alone."""
-        kept = np.isin(self.group, groups)
-        used = np.flatnonzero(self.transform[:, kept].any(axis=1))
-        K = len(self.omega)
-        waves = np.unique(used % K)
-        rows = np.concatenate([waves, waves + K])
-        return Basis(
-            omega=self.omega[waves],
-            transform=self.transform[np.ix_(rows, kept)],
-            mean=self.mean[kept],
-            penalty=self.penalty[kept],
-            group=self.group[kept],
-            largest=self.largest[np.isin(np.unique(self.group), groups)],
-            linear=self.linear,
-        )
-
-
-NO_FEATURES = Basis(np.zeros((0, 1)), np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0, dtype=int), np.zeros(0))
-"""The features of a constant."""
 
 
 class Solved(NamedTuple):
@@ -156,87 +73,6 @@ class Solved(NamedTuple):
     group: Int  # (q,): which amplitudes have a ridge in common; negative for those without one
     variance: float = 1.0  # σ²
     stays: dict[int, LinearPrior] = {}  # groups that are never switched off  # noqa: RUF012
-
-
-def with_intercept(X: Float) -> Float:
-    """Features X (n, R) after a column of ones: shape (n, R + 1)."""
-    return np.concatenate([np.ones((len(X), 1)), X], axis=1)
-
-
-def principal_features(
-    omega: Float, group: Int, gram: Float, right: Float, *, apart: bool = True
-) -> tuple[Basis, Float, Float]:
-    """The principal features of grouped frequencies, with their A (R, R) and b (R, p).
-
-    Parameters
-    ----------
-    omega : array of shape (K, m)
-    group : array of shape (K,)
-        The group of each frequency, ascending; negative for linear terms.
-    gram, right : arrays of shape (2K + 2, 2K + 2) and (2K + 2, p)
-        `real_gram` at these frequencies and a last one of zero.
-    apart : bool
-        Take from waves what linear terms of the same inputs explain of them, so that each group has its own to say.
-    """
-    K, m = omega.shape
-    waves, one = np.r_[0:K, K + 1 : 2 * K + 1], K
-    total = gram[one, one]
-    mean = gram[waves, one] / total
-    G = gram[np.ix_(waves, waves)] / total - np.outer(mean, mean)
-    b = right[waves] - np.outer(mean, right[one])
-    both = np.concatenate([group, group])
-    parts, penalties, groups = [], [], []
-    largest: list[float] = []
-    with one_blas_thread:
-        for g in np.unique(group).tolist():
-            places = np.flatnonzero(both == g)
-            linear = places[:0]
-            if g < 0:
-                places = places[places >= K]  # the sine alone
-            elif apart:
-                own = [i - m for i in inputs_of_group(g, m)]
-                linear = K + np.flatnonzero(np.isin(group, own) & (np.diagonal(G)[K:] > LEAST_VARIANCE**2))
-            part, share = _principal(G, places, linear)
-            parts.append(part)
-            penalties.append(1 / share)
-            groups.append(np.full(part.shape[1], g))
-            if part.shape[1]:
-                largest.append(1.0 if g < 0 else 1 / float((part[places, -1] ** 2).sum()))
-        T = np.concatenate(parts, axis=1)
-        A = total * (T.T @ G @ T)
-        basis = Basis(omega, T, mean @ T, np.concatenate(penalties), np.concatenate(groups), np.array(largest))
-        return basis, A, T.T @ b
-
-
-def _principal(G: Float, places: Int, linear: Int) -> tuple[Float, Float]:
-    """Principal components of some waves, without what others explain of them.
-
-    Parameters
-    ----------
-    G : array of shape (2K, 2K)
-        Covariance of all waves.
-    places, linear : arrays of shapes (k,) and (l,)
-        Which waves, and which ones explain a part of them.
-
-    Returns
-    -------
-    part : array of shape (2K, r)
-        Coefficients of r components of unit variance.
-    share : array of shape (r,)
-        Their variance before they were scaled, relative to the largest.
-    """
-    inner = G[np.ix_(places, places)]
-    most = float(np.diagonal(inner).sum())
-    explained = np.zeros((len(linear), len(places)))
-    if len(linear):
-        explained = scipy.linalg.lstsq(G[np.ix_(linear, linear)], G[np.ix_(linear, places)])[0]
-        inner = inner - G[np.ix_(places, linear)] @ explained
-    values, vectors = scipy.linalg.eigh(inner, check_finite=False)
-    kept = values > LEAST_VARIANCE * max(most, LEAST_VARIANCE)  # a group may be constant on the data
-    part = np.zeros((len(G), int(kept.sum())))
-    part[places] = vectors[:, kept] / np.sqrt(values[kept])
-    part[linear] = -explained @ part[places]
-    return part, values[kept] / values[-1]
 
 
 class Regression(NamedTuple):

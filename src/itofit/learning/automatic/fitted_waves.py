@@ -8,7 +8,8 @@ import numpy as np
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
-from itofit.learning.automatic.evidence import Basis, LinearPrior, Regression, principal_features, regress
+from itofit.learning.automatic.evidence import Regression, regress
+from itofit.learning.automatic.principal import Basis, LinearPrior, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import NormalEquations
 from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, stood_out

@@ -14,7 +14,7 @@ import numpy as np
 
 from itofit._checks import Float, Int
 from itofit.learning.automatic.cells import Cells, Sample
-from itofit.learning.automatic.evidence import Basis
+from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.sigma import Sigma
 from itofit.matrices.symmetric import entries, outer_entries
 

@@ -28,10 +28,10 @@ from itofit.learning.automatic.candidates import Comparison, ResidualProducts
 from itofit.learning.automatic.cells import Cells, Plan
 from itofit.learning.automatic.covariance import fit_covariance
 from itofit.learning.automatic.drift import Drift, DriftCells, drift_of_one_covariance, weighted_drift
-from itofit.learning.automatic.evidence import Basis
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
 from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_on_grid
 from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
+from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.search import Searched, search
 from itofit.learning.automatic.sigma import Sigma, features_at

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float, Int
-from itofit.learning.automatic.evidence import with_intercept
+from itofit.learning.automatic.principal import with_intercept
 from itofit.matrices.links import Link, Shape, Spectrum
 from itofit.matrices.symmetric import entries
 

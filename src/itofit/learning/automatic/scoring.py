@@ -15,13 +15,13 @@ from itofit._checks import Float
 from itofit.learning.automatic.drift import normal_matrix
 from itofit.learning.automatic.evidence import (
     SETTLED,
-    Basis,
     amplitude_ridges,
     best_ridges,
     first_ridges,
     given_ridges,
     solve_penalised,
 )
+from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
 from itofit.model.training import SWITCHED_OFF
 

@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float
-from itofit.learning.automatic.evidence import Basis
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves, noise_units, regressed
+from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
 from itofit.waves.parameters import ARFF

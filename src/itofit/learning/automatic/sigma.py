@@ -8,7 +8,7 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.learning.automatic.covariance import CovarianceFit
-from itofit.learning.automatic.evidence import NO_FEATURES, Basis
+from itofit.learning.automatic.principal import NO_FEATURES, Basis
 from itofit.matrices.symmetric import symmetric, to_matrices
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries
