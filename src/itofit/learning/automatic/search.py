@@ -31,9 +31,9 @@ from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
 from itofit.waves.parameters import ARFF
 
-SHORTER = (4.0, 16.0)
+SHORTER, SHORTER_MANY = {1: (4.0, 16.0)}, (4.0,)
 """By how much shorter waves of a drift than those of the start are tried before the search: three times as long as the
-data, and shorter than these."""
+data, and shorter than these with one input."""
 MILESTONES = (32, 64, 128)
 """Iterations after which frequencies are added, if waves stand out, although the search still improves."""
 ROUNDS_OF_UNITS = 2
@@ -125,7 +125,7 @@ def search(
             best, best_iteration = waves, i
         on_iteration(i, best.log_evidence - start.log_evidence)
 
-    for times in SHORTER if targets.linear_stays else ():
+    for times in SHORTER.get(targets.n_inputs, SHORTER_MANY) if targets.linear_stays else ():
         walk.omega = np.clip(times * omega, -walk.reach, walk.reach)
         judge(0, walk.fitted(), least_gain=0.0)  # for as much evidence the more flexible ones
     walk.omega, _ = best.walking
