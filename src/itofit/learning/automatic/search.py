@@ -109,32 +109,13 @@ def search(
     group = groups_for(targets.n, targets.n_inputs, arff.n_features)
     omega, none = long_waves(rng, group, targets), np.empty((0, targets.n_inputs))
     V = np.diag(np.sqrt(targets.n / np.diagonal(targets.squares)))
-    best = fitted_waves(omega, group, none, targets, V, arff.ridge)
+    start = fitted_waves(omega, group, none, targets, V, arff.ridge)
     for _ in range(ROUNDS_OF_UNITS if mixed else 0):
-        V = noise_units(best, targets)
-        best = regressed(*best[:4], targets, V, arff.ridge)
-    start, best_iteration = best, 0
+        V = noise_units(start, targets)
+        start = regressed(*start[:4], targets, V, arff.ridge)
+    judge = _Judge(start, on_iteration)
     walk = Walk(rng, targets, arff, V, omega, group)
-    iterations, values = [0], [best.log_evidence]
-
-    def judge(i: int, waves: FittedWaves, least_gain: float = LEAST_EVIDENCE_GAIN) -> None:
-        nonlocal best, best_iteration
-        iterations.append(i)
-        values.append(waves.log_evidence)
-        if waves.log_evidence > best.log_evidence + least_gain * np.sqrt(len(V)):
-            best, best_iteration = waves, i
-        on_iteration(i, best.log_evidence - start.log_evidence)
-
-    for times in SHORTER.get(targets.n_inputs, SHORTER_MANY) if targets.linear_stays else ():
-        walk.omega = np.clip(times * omega, -walk.reach, walk.reach)
-        judge(0, walk.fitted(), least_gain=0.0)  # for as much evidence the more flexible ones
-    walk.omega, _ = best.walking
-    before = best
-    if found is not None and len(found):
-        walk.found = found
-    looked = walk.look(walk.fitted() if len(walk.found) else before)
-    if looked is not before:
-        judge(0, looked)
+    _look_first(walk, judge, none if found is None else found)
     n_left = walk.seed()
     n_standing_out = len(walk.found) + n_left
     most = MOST_ITERATIONS if arff.max_iterations is None else arff.max_iterations
@@ -149,9 +130,9 @@ def search(
             continue
         judge(i, walk.fitted())
         due = max(i + 1, min(2 * i, most))
-        settled = i >= max(least, 4 * best_iteration)
+        settled = i >= max(least, 4 * judge.best_iteration)
         if settled or i in MILESTONES:
-            extended = walk.extended(best) if i < most else None
+            extended = walk.extended(judge.best) if i < most else None
             if extended is not None:
                 judge(i, extended)
                 least, due = i + LEAST_ITERATIONS, i + 1
@@ -159,13 +140,46 @@ def search(
                 stopped = "evidence"
                 break
     return Searched(
-        best=best,
+        best=judge.best,
         start=start,
-        iteration=iterations,
-        log_evidence=values,
+        iteration=judge.iterations,
+        log_evidence=judge.values,
         acceptance=walk.acceptance,
         seconds=walk.seconds,
-        best_iteration=best_iteration,
+        best_iteration=judge.best_iteration,
         n_standing_out=n_standing_out,
         stopped=stopped,
     )
+
+
+class _Judge:
+    """Who keeps the waves of largest evidence, beginning with those of the start."""
+
+    def __init__(self, start: FittedWaves, on_iteration: Callable[[int, float], None]) -> None:
+        self.start = self.best = start
+        self.best_iteration, self.on_iteration = 0, on_iteration
+        self.iterations, self.values = [0], [start.log_evidence]
+
+    def __call__(self, i: int, waves: FittedWaves, least_gain: float = LEAST_EVIDENCE_GAIN) -> None:
+        """Judge the waves of an iteration."""
+        self.iterations.append(i)
+        self.values.append(waves.log_evidence)
+        if waves.log_evidence > self.best.log_evidence + least_gain * np.sqrt(len(waves.V)):
+            self.best, self.best_iteration = waves, i
+        self.on_iteration(i, self.best.log_evidence - self.start.log_evidence)
+
+
+def _look_first(walk: Walk, judge: _Judge, found: Float) -> None:
+    """Add waves that stand out to those of the start and to shorter ones; walks begin where evidence is largest."""
+    (omega, group), start = judge.start.walking, judge.start
+    walk.found = found
+    looked = walk.look(walk.fitted() if len(found) else start)
+    if looked is not start:
+        judge(0, looked)
+    for times in SHORTER.get(walk.n_inputs, SHORTER_MANY) if walk.targets.linear_stays else ():
+        walk.go_to(np.clip(times * omega, -walk.reach, walk.reach), group, found)
+        shorter = walk.fitted()
+        if shorter.log_evidence > start.log_evidence:
+            judge(0, walk.look(shorter), least_gain=0.0)  # for as much evidence the more flexible ones
+    walk.go_to(*judge.best.walking, judge.best.found)
+    walk.compare(judge.best)

@@ -125,9 +125,14 @@ class Walk:
         """The regression on where the frequencies are."""
         return fitted_waves(self.omega, self.group, self.found, self.targets, self.V, self.arff.ridge)
 
+    def go_to(self, omega: Float, group: Int, found: Float) -> None:
+        """Be at other frequencies (K, m) of some groups (K,), with waves (F, m) that stood out."""
+        self.omega, self.group, self.found = omega, group, found
+        self.free = directions(group, self.n_inputs)
+
     def look(self, fit: FittedWaves) -> FittedWaves:
         """Add waves that stand out of what a fit leaves over, until none does; the fit with them."""
-        self._compare(fit)
+        self.compare(fit)
         for _ in range(MOST_LOOKS if self.arff.n_features is None else 0):
             room = int(min(MOST_FEATURES, self.targets.n / ROWS_PER_FEATURE)) - len(fit.basis.omega)
             if not len(self.left.omega) or room <= 0:
@@ -138,7 +143,7 @@ class Walk:
                 tops = [top_of_peak(omega, self.targets.u, strengths) for omega in peaks]
                 self.found = np.concatenate([self.found, tops])
             fit = self.fitted()
-            self._compare(fit)
+            self.compare(fit)
         return fit
 
     def _add_pairs(self, peaks: Float) -> bool:
@@ -169,8 +174,7 @@ class Walk:
         if best is self.looked_at or self.arff.n_features is not None:
             return None
         self.looked_at = best
-        self.omega, self.group = best.walking
-        self.free, self.found = directions(self.group, self.n_inputs), best.found
+        self.go_to(*best.walking, best.found)
         fit = self.look(best)
         return None if fit is best else fit
 
@@ -180,7 +184,7 @@ class Walk:
         left = targets.y - fit.basis.at(targets.u) @ fit.amplitudes
         return np.ascontiguousarray((left @ self.V.T).T * targets.weight).T
 
-    def _compare(self, fit: FittedWaves) -> None:
+    def compare(self, fit: FittedWaves) -> None:
         """See which waves stand out of the noise in what a fit leaves over."""
         sums = self.lattice.sums(self.targets.u, self._strengths(fit))
         self.left = self.lattice.power(sums).standing_out(self.false_alarm)
