@@ -76,7 +76,7 @@ def test_the_vix_reverts_to_its_mean_and_jumps_and_ornstein_uhlenbeck_is_as_good
     gain, error = numbers("gain of both: # +- #", text)
     assert abs(gain) < 2 * error
     drift_gain, _ = numbers("gain of learned drift instead of a line: # +- #", text)
-    assert abs(drift_gain) < 0.01
+    assert abs(drift_gain) < 0.02
     assert numbers("with one as calm: #", text)[0] < 5
 
 
