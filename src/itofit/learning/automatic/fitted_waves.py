@@ -42,7 +42,7 @@ class Targets(NamedTuple):
     @property
     def linear(self) -> LinearPrior | None:
         """Of linear terms that are never switched off: where data are few each of them costs, and is doubted."""
-        share = min(1.0, self.n / (ROWS_OF_DOUBT * self.n_inputs))
+        share = min(1.0, self.n / (ROWS_OF_DOUBT * self.n_inputs**2))
         return LinearPrior(doubt=1 - share, least=LEAST_SQUARE * share) if self.linear_stays else None
 
 
