@@ -8,7 +8,8 @@ gathered, in one pass:
 - many, with more inputs, as a random subset (fits are finished on all of them, see `itofit.learning.automatic.method`).
 
 Every cell belongs to one of five folds, of whole groups of transitions where that makes folds of similar sizes. Then
-each fold has a grid of its own. Otherwise, with several inputs, whole cells of one finer grid are in a fold.
+each fold has a grid of its own. Otherwise, with several inputs, whole cells of one finer grid are in a fold. A short
+track is cut into five: what lies between two transitions that follow each other would say little of other places.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ FOLDS = 5
 """Parts of the data, of which all but one predict that one."""
 LEAST_FOLD = 0.5
 """Least size of a fold made of whole groups, relative to an equal one; otherwise folds are made of single rows."""
+SHORT_TRACK = 1_000
+"""Transitions of too few tracks for that, up to which each fold is a stretch of them."""
 SIDE = {1: 1024, 2: 112, 3: 26}
 """Cells of the grid of each fold along each of one, two and three inputs."""
 SIDE_OF_ALL = {2: 256, 3: 44}
@@ -120,6 +123,8 @@ class Plan:
             assert block.groups is not None
             labels, place = np.unique(block.groups, return_inverse=True)
             return np.array([self.fold_of_group[label] for label in labels.tolist()])[place]
+        if block.groups is not None and self.n_rows <= SHORT_TRACK:
+            return np.arange(len(block)) * FOLDS // len(block)
         rng = np.random.default_rng([self.seed, 1, index])
         return rng.permutation(len(block)) % FOLDS
 

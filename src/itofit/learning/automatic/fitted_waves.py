@@ -16,9 +16,9 @@ from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, stood_out
 
 LEAST_EIGENVALUE = 1e-14
 """Of the residuals' covariance, relative to that of the targets: less is rounding."""
-ROWS_OF_DOUBT, LEAST_SQUARE = 50.0, 3.0
-"""For each input: with fewer rows linear terms are doubted, with more their squares are assumed to be so many times
-what noise makes of them, at least, so that they are shrunk but little."""
+ROWS_OF_DOUBT, LEAST_SQUARE = 100.0, 3.0
+"""For each of the m² linear terms of m variables: with fewer rows they are doubted, with more their squares are assumed
+to be so many times what noise makes of them, at least, so that they are shrunk but little."""
 
 
 class Targets(NamedTuple):
