@@ -31,6 +31,8 @@ USUAL = 3.0
 """Times the median that a step may take without being asked about."""
 LONGEST = 0.7
 """h ‖∇f‖ up to which steps can be followed."""
+ITERATIONS = 1
+"""Of the search for frequencies: waves that stand out and long ones tell how fast a drift changes."""
 PLACES = 2_000
 """Transitions, about so many, at whose places gradients are taken, and long ones that are compared with the drift."""
 SUBSTEPS = 50
@@ -86,7 +88,8 @@ def _longest(task: Task, usual: float) -> float:
 
 def _first_drift(task: Task) -> tuple[FourierSeries, FourierSeries]:
     """A drift, and functions whose squares add up to its variances."""
-    method = Automatic(task)
+    short_search = replace(task.options.drift_parameters, max_iterations=ITERATIONS)
+    method = Automatic(replace(task, options=replace(task.options, drift=short_search)))
     learned = method.drift()
     posterior, scaling = learned.drift.posterior, method.scaling
     drift = learned.basis.series(posterior.amplitudes[:, 0], posterior.amplitudes[:, 1:].T, scaling)

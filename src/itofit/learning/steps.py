@@ -37,7 +37,7 @@ from itofit.learning.followed import LEAST_VARIATION, Followed, lengths_chosen
 from itofit.learning.spread import Posterior, posterior_squares, spread_series
 from itofit.matrices.links import Spectrum
 from itofit.matrices.symmetric import entries, factors, symmetric
-from itofit.model.finite_step import START_WEIGHT, mean_signal, moments_of_step, trusted
+from itofit.model.finite_step import START_WEIGHT, Step, mean_signal, moments_of_step, trusted
 from itofit.model.likelihood import gaussian_nll
 from itofit.model.training import SWITCHED_OFF, StepCorrection, StepOutcome
 from itofit.waves.scaling import Scaling
@@ -108,7 +108,7 @@ def undo_step(
         change = places.corrected(first)
         outcome: StepOutcome = "corrected" if always else _worth_it(n_rows * first.loss, change)
         state, n_rounds = _improved(places, first, change, n_rows) if outcome == "corrected" else (first, 0)
-        excess = float(places.count @ places.excess(state.mean, state.covariance))
+        excess = float(places.count @ places.excess(state.step.mean, state.step.covariance))
     if outcome == "corrected" and not places.accepts(state, excess, first):
         outcome = "too long" if n_rows * first.loss >= LEAST_SHOWN else "too small"
     state = state if outcome == "corrected" else first
@@ -144,13 +144,17 @@ class _State(NamedTuple):
     drift: Posterior
     sigma: Sigma
     noise: Float  # (d, R + 1, R + 1): of the drift's amplitudes
-    change: Float  # (n, R + 1): (1, X̄) − (1, X)
-    crosses: Float  # (d, n, R + 1): what each feature as a drift would add to ∫ E (x_t − μ) fᵀ / h, row by row
-    mean: Float  # (n, d): E Δx / h
-    covariance: Float  # (n, d, d): Cov Δx / h
+    step: Step
     loss: float  # how far their moments are from m and C, as a divergence in nats per transition
     worst: float  # the same at the transition that suffers most from it
     made: Float  # (2,): shares of the corrections of drift and covariance that were made
+
+
+class _FeaturesOfStep(NamedTuple):
+    """What the features of the drift are during a step."""
+
+    change: Float  # (n, R + 1): (1, X̄) − (1, X)
+    crosses: Float  # (d, n, R + 1): what each feature as a drift would add to ∫ E (x_t − μ) fᵀ / h, row by row
 
 
 class _Change(NamedTuple):
@@ -177,6 +181,7 @@ class _Places:
         self.x, self.increments, self.h = data.inputs, data.increments, data.h
         self.count = followed.count / followed.count.sum()
         self.least_trust = least_trust
+        self.last: tuple[Step, _FeaturesOfStep] | None = None
         self.underdamped = data.kind == "underdamped"
         self.weight = self.count * data.h / (self.count @ data.h)
         self.basis, self.scaling, self.learned, self.learned_sigma = basis, scaling, drift, sigma
@@ -214,16 +219,20 @@ class _Places:
         step = moments_of_step(
             self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))), underdamped=self.underdamped
         )
-        means = START_WEIGHT * (self.features(step.start) if self.underdamped else self.ones)
-        crosses = np.zeros((step.away.shape[2], *self.ones.shape))
-        share = (1 - START_WEIGHT) / len(step.places)
-        for away, place in zip(step.away, step.places, strict=True):
-            features = share * self.features(place)
-            means += features
-            crosses += away.T[:, :, None] * features
-        loss, worst = self.distances(step.mean, step.covariance)
-        change = means - self.ones
-        return _State(drift, sigma, noise, change, crosses, step.mean, step.covariance, loss, worst, made)
+        return _State(drift, sigma, noise, step, *self.distances(step.mean, step.covariance), made)
+
+    def during(self, step: Step) -> _FeaturesOfStep:
+        """The features during a step; the last ones are kept, as most steps are tried in vain."""
+        if self.last is None or self.last[0] is not step:
+            means = START_WEIGHT * (self.features(step.start) if self.underdamped else self.ones)
+            crosses = np.zeros((step.away.shape[2], *self.ones.shape))
+            share = (1 - START_WEIGHT) / len(step.places)
+            for away, place in zip(step.away, step.places, strict=True):
+                features = share * self.features(place)
+                means += features
+                crosses += away.T[:, :, None] * features
+            self.last = step, _FeaturesOfStep(means - self.ones, crosses)
+        return self.last[1]
 
     def distances(self, mean: Float, covariance: Float) -> tuple[float, float]:
         """How far steps are from those with m and C: in the mean, and at the transition that suffers most.
@@ -288,8 +297,9 @@ class _Places:
 
     def _corrected_drift(self, state: _State) -> tuple[Posterior, Float, Float, Float]:
         """The drift of which steps like these make the mean m, its noise, the trust (n, d) and b² (d,)."""
-        variances = _variances(state.change, state.noise)
-        squares = (state.change @ state.drift.amplitudes.T) ** 2
+        change = self.during(state.step).change
+        variances = _variances(change, state.noise)
+        squares = (change @ state.drift.amplitudes.T) ** 2
         signal = mean_signal(squares, variances, self.weight)
         trust = trusted(signal, variances, squares)
         believed = self.mean(trust) >= self.least_trust
@@ -298,14 +308,14 @@ class _Places:
         in_use = np.isfinite(self.ridges)
         for B, own, ridge, used in zip(operators, trust.T, self.ridges, map(np.flatnonzero, in_use), strict=True):
             left = self.gram[np.ix_(used, used)] + SHARE_OF_RIDGE * np.diag(ridge[used])
-            right = (self.ones[:, used].T * (self.weight * own)) @ state.change[:, used]
+            right = (self.ones[:, used].T * (self.weight * own)) @ change[:, used]
             B[np.ix_(used, used)] += np.linalg.solve(left, right)
         back = np.asarray(np.linalg.inv(operators), dtype=np.float64)
         return self.learned.posterior.turned(back), back @ self.noise @ back.swapaxes(1, 2), trust, signal
 
     def _corrected_covariance(self, state: _State) -> tuple[Sigma, Float]:
         """The covariance of which steps like these make C, and the trust (n,) in it."""
-        grown = _in_units(state.covariance - self.covariance(state.sigma), self.C)
+        grown = _in_units(state.step.covariance - self.covariance(state.sigma), self.C)
         noise, squares = self.noise_of_growth(state).sum(axis=(1, 2)), (grown**2).sum(axis=(1, 2))
         trust = trusted(mean_signal(squares, noise, self.count), noise, squares)
         if self.count @ trust < self.least_trust:
@@ -315,7 +325,7 @@ class _Places:
     def noise_of_growth(self, state: _State) -> Float:
         """Variances of what the noise of the drift makes of (∇f) Σ + Σ (∇f)ᵀ, in units of C: shape (n, d, d)."""
         unit = np.sqrt(np.diagonal(self.C, axis1=1, axis2=2))
-        one_way = np.stack([_variances(cross, state.noise) for cross in state.crosses], axis=1)
+        one_way = np.stack([_variances(cross, state.noise) for cross in self.during(state.step).crosses], axis=1)
         both = one_way + one_way.swapaxes(1, 2)
         own = np.arange(unit.shape[1])
         both[:, own, own] *= 2  # an entry of the diagonal is twice the same

@@ -22,18 +22,23 @@ class Losses(NamedTuple):
 
     floors: Float  # (F,)
     sums: Float  # (F, k)
-    products: Float  # (F, F, k): of the nll with one limit and with another
+    products: Float  # (F, F, k): of what one limit and another add to the nll with the least
 
     @classmethod
     def of(cls, model: NoiseModel, parts: Parts, count: Float, most: Float) -> Losses:
         """Those of H and S, with upper limits (d,)."""
         spectrum, C, turned = parts
         floors = FLOORS[FLOORS > LEAST_OF_LINEAR] if model.link.linear else FLOORS
-        nll = np.stack([cell_nll(C, spectrum.diagonal(turned), count, floor, most) for floor in floors])  # (F, n, d)
+        own = spectrum.diagonal(turned)
+        first = cell_nll(C, own, count, floors[0], most)  # (n, d)
+        low = np.flatnonzero((C < floors[-1]).any(axis=1))  # limits change nothing elsewhere
+        rest = (cell_nll(C[low], own[low], count[low], floor, most) for floor in floors[1:])
+        added = np.stack([np.zeros((len(low), C.shape[1])), *(nll - first[low] for nll in rest)])  # (F, l, d)
         if not model.shape.separate:
-            nll = nll.sum(axis=2, keepdims=True)
-        columns = np.ascontiguousarray(np.moveaxis(nll, 2, 0))
-        return cls(floors, nll.sum(axis=1), np.moveaxis(columns @ columns.swapaxes(1, 2), 0, 2))
+            first, added = first.sum(axis=1, keepdims=True), added.sum(axis=2, keepdims=True)
+        columns = np.ascontiguousarray(np.moveaxis(added, 2, 0))
+        products = np.moveaxis(columns @ columns.swapaxes(1, 2), 0, 2)
+        return cls(floors, first.sum(axis=0) + added.sum(axis=1), products)
 
     def plus(self, other: Losses) -> Losses:
         """Those of both sets of cells."""

@@ -119,7 +119,7 @@ class Automatic:
 
         def sums(block: Transitions, number: int) -> Sums:
             u = self.scaling.points(block.inputs)
-            rates = mean + waves.basis.at(u) @ waves.amplitudes
+            rates = mean + waves.basis.sums(u, waves.amplitudes)
             return lattice.sums(u, (block.increments - block.h[:, None] * rates) @ waves.V.T)
 
         def shown(n_done: int) -> None:

@@ -71,6 +71,11 @@ class Basis(NamedTuple):
         K = len(self.omega)
         return real_sum(self.omega, self.transform[:K] - 1j * self.transform[K:], u) - self.mean
 
+    def sums(self, u: Float, c: Float) -> Float:
+        """X c at scaled points u (n, m), for amplitudes c of shape (R, p): shape (n, p)."""
+        K, amplitudes = len(self.omega), self.transform @ c
+        return real_sum(self.omega, amplitudes[:K] - 1j * amplitudes[K:], u) - self.mean @ c
+
     def series(self, intercept: Float, c: Float, scaling: Scaling) -> FourierSeries:
         """The function intercept (p,) + X c of x = shift + scale · u, for amplitudes c of shape (R, p)."""
         K, amplitudes = len(self.omega), self.transform @ c

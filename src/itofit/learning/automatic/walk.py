@@ -181,7 +181,7 @@ class Walk:
     def _strengths(self, fit: FittedWaves) -> Float:
         """What a fit leaves over of V y, times the weights: shape (n, p)."""
         targets = self.targets
-        left = targets.y - fit.basis.at(targets.u) @ fit.amplitudes
+        left = targets.y - fit.basis.sums(targets.u, fit.amplitudes)
         return np.ascontiguousarray((left @ self.V.T).T * targets.weight).T
 
     def compare(self, fit: FittedWaves) -> None:
