@@ -36,7 +36,7 @@ def _controller() -> ThreadpoolController:
 def _pool(process: int, n_threads: int, level: str = "chunks") -> ThreadPoolExecutor:
     """The threads of this process; keyed by its id because a forked child inherits none.
 
-    Work on a block waits for that on its chunks, so the two levels have threads of their own.
+    Work on a block waits for that on its chunks, so each level has threads of its own.
     """
     return ThreadPoolExecutor(n_threads, thread_name_prefix="itofit")
 
@@ -98,10 +98,17 @@ def n_threads() -> int:
     return min(cores, one_blas_thread.allowed if one_blas_thread.depth else _allowed_by_blas())
 
 
-def map_chunks(work: Callable[[slice], T], n_rows: int, result_bytes: int = 1, chunk_rows: int = CHUNK_ROWS) -> list[T]:
+def map_chunks(
+    work: Callable[[slice], T],
+    n_rows: int,
+    result_bytes: int = 1,
+    chunk_rows: int = CHUNK_ROWS,
+    level: str = "chunks",
+) -> list[T]:
     """`work` on each chunk of `n_rows` rows, in parallel; the results in the order of the rows.
 
     The number of chunks depends on `n_rows` and on the size of one result alone, which bounds the memory of all.
+    Work that may be part of a chunk itself needs threads of another level.
     """
     n_chunks = max(1, min(MAX_CHUNKS, n_rows // chunk_rows, RESULT_BYTES // result_bytes))
     chunks = [slice(a, b) for a, b in pairwise(n_rows * i // n_chunks for i in range(n_chunks + 1))]
@@ -109,7 +116,7 @@ def map_chunks(work: Callable[[slice], T], n_rows: int, result_bytes: int = 1, c
     with one_blas_thread:
         if threads == 1:
             return [work(chunk) for chunk in chunks]
-        return list(_pool(os.getpid(), threads).map(work, chunks))
+        return list(_pool(os.getpid(), threads, level).map(work, chunks))
 
 
 def map_tasks(work: Callable[[int], T], tasks: Sequence[int], n_rows: int) -> list[T]:

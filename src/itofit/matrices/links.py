@@ -26,7 +26,15 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float
-from itofit.matrices.symmetric import LEAST_RATIO, Structure, entries, positive_definite, symmetric, to_matrices
+from itofit.matrices.symmetric import (
+    LEAST_RATIO,
+    Structure,
+    eigenvalues,
+    entries,
+    positive_definite,
+    symmetric,
+    to_matrices,
+)
 
 LinkName = Literal["identity", "square", "log"]
 
@@ -77,7 +85,7 @@ class Spectrum(NamedTuple):
             return cls(H, None)
         if shape.d == 2:
             return cls(*_eigenvalues_of_two(H))
-        return cls(*np.linalg.eigh(to_matrices(H, shape.structure, shape.d)))
+        return cls(*eigenvalues(to_matrices(H, shape.structure, shape.d)))
 
     def diagonal(self, turned: Float) -> Float:
         """The diagonal of what `turned` returns, shape (n, d)."""

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from itofit._blocks import map_chunks
 from itofit._checks import Float, Int
 
 Structure = Literal["diagonal", "full"]
@@ -47,6 +48,13 @@ def to_matrices(vectors: Float, structure: Structure, d: int) -> Float:
     matrices[:, rows, cols] = vectors
     matrices[:, cols, rows] = vectors
     return matrices
+
+
+def eigenvalues(matrices: Float) -> tuple[Float, Float]:
+    """Eigenvalues (n, d), ascending, and eigenvectors (n, d, d) of symmetric matrices, on all cores."""
+    parts = map_chunks(lambda chunk: np.linalg.eigh(matrices[chunk]), len(matrices), level="matrices")
+    values, vectors = zip(*parts, strict=True)
+    return np.concatenate(values), np.concatenate(vectors)
 
 
 def reference_factor(mean: Float, floor: float = FLOOR) -> Float:

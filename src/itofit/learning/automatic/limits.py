@@ -31,7 +31,7 @@ class Losses(NamedTuple):
         floors = FLOORS[FLOORS > LEAST_OF_LINEAR] if model.link.linear else FLOORS
         own = spectrum.diagonal(turned)
         first = cell_nll(C, own, count, floors[0], most)  # (n, d)
-        low = np.flatnonzero((C < floors[-1]).any(axis=1))  # limits change nothing elsewhere
+        low = np.flatnonzero((floors[-1] > C).any(axis=1))  # limits change nothing elsewhere
         rest = (cell_nll(C[low], own[low], count[low], floor, most) for floor in floors[1:])
         added = np.stack([np.zeros((len(low), C.shape[1])), *(nll - first[low] for nll in rest)])  # (F, l, d)
         if not model.shape.separate:
