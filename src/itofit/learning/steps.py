@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from itofit._blocks import one_blas_thread
+from itofit._blocks import map_tasks, one_blas_thread
 from itofit._checks import Float
 from itofit.learning.automatic.drift import Drift
 from itofit.learning.automatic.evidence import amplitude_ridges, solve_penalised
@@ -325,7 +325,9 @@ class _Places:
     def noise_of_growth(self, state: _State) -> Float:
         """Variances of what the noise of the drift makes of (∇f) Σ + Σ (∇f)ᵀ, in units of C: shape (n, d, d)."""
         unit = np.sqrt(np.diagonal(self.C, axis1=1, axis2=2))
-        one_way = np.stack([_variances(cross, state.noise) for cross in self.during(state.step).crosses], axis=1)
+        crosses = self.during(state.step).crosses
+        columns = map_tasks(lambda j: _variances(crosses[j], state.noise), range(len(crosses)), crosses[0].size)
+        one_way = np.stack(columns, axis=1)
         both = one_way + one_way.swapaxes(1, 2)
         own = np.arange(unit.shape[1])
         both[:, own, own] *= 2  # an entry of the diagonal is twice the same

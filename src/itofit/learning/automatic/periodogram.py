@@ -18,7 +18,7 @@ from typing import NamedTuple
 import finufft
 import numpy as np
 
-from itofit._blocks import map_chunks
+from itofit._blocks import map_chunks, map_tasks
 from itofit._checks import Complex, Float, Int
 from itofit.waves.series import feature_blocks
 
@@ -88,11 +88,15 @@ class Lattice:
 
     def sums(self, u: Float, strengths: Float) -> Sums:
         """Of residuals at scaled points u (n, m), times their weights: strengths (n, p)."""
-        parts = []
-        for inputs in self.planes:
-            points = [np.pi * np.ascontiguousarray(u[:, i]) for i in inputs]
-            sums = _transform(points, strengths.T, (2 * self.n + 1,) * len(inputs)).reshape(strengths.shape[1], -1)
-            parts.append(sums[:, sums.shape[1] // 2 + 1 :].T)
+        p, points = strengths.shape[1], np.pi * np.ascontiguousarray(u.T)
+        own = np.ascontiguousarray(strengths.T, dtype=complex)
+
+        def of_plane(k: int) -> Complex:
+            inputs = self.planes[k]
+            sums = _transform([points[i] for i in inputs], own, (2 * self.n + 1,) * len(inputs)).reshape(p, -1)
+            return sums[:, sums.shape[1] // 2 + 1 :].T
+
+        parts = map_tasks(of_plane, range(len(self.planes)), len(u))
         if len(self.elsewhere):
             parts.append(_direct(self.elsewhere, u, strengths))
         return Sums(np.concatenate(parts)[self.first], (strengths**2).sum(axis=0))
