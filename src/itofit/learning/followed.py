@@ -81,7 +81,7 @@ def followed_transitions(
         if not len(part):
             return _Drawn([], [])
         rows = block[part]
-        leverage = rows.h * (variances(doubts(rows.inputs), len(noise)) / noise).sum(axis=1)
+        leverage = rows.h * (variances(doubts(rows.inputs), len(noise)) / noise).max(axis=1)
         probability = np.minimum(share / max(seen, share) + TIMES_LEVERAGE * leverage, 1.0)
         kept = np.flatnonzero(rng.random(len(rows)) < probability)
         return _Drawn([rows[kept]], [max(seen, share) * probability[kept]]) if len(kept) else _Drawn([], [])
