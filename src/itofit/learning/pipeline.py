@@ -27,6 +27,9 @@ from itofit.model.learned import LearnedSDE
 from itofit.model.sde import BATCH_ROWS
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, LeftOut, StepCorrection
 
+MOST_REWEIGHTED = 4
+"""Rounds of drifts weighted by covariances and covariances of what these drifts leave over."""
+
 F = TypeVar("F")
 P = TypeVar("P")
 C = TypeVar("C")
@@ -87,8 +90,11 @@ class Method(Protocol[F, P, C]):
         """The covariance of which residual products are samples; given one, with what was decided for it."""
         ...
 
-    def reweights(self, covariance: C) -> bool:
-        """Whether the drift is learned again, weighted by the inverse of this covariance."""
+    def reweights(self, covariance: C, before: C | None = None) -> bool:
+        """Whether the drift is learned again, weighted by the inverse of this covariance; given the one before it too.
+
+        Where noise is weak, an error of the drift looks like noise, and more weight cures it.
+        """
         ...
 
     def on_all_rows(self, drift: F, covariance: C) -> tuple[F, C]:
@@ -108,8 +114,9 @@ def learn(task: Task, method: Method[F, P, C]) -> LearnedSDE:
     """One learned equation."""
     drift = method.drift()
     covariance = method.covariance(method.residual_products(drift))
-    if method.reweights(covariance):
-        drift = method.drift(drift, covariance)
+    before, rounds = None, 0
+    while rounds < MOST_REWEIGHTED and method.reweights(covariance, before):
+        drift, before, rounds = method.drift(drift, covariance), covariance, rounds + 1
         covariance = method.covariance(method.residual_products(drift), covariance)
     drift, covariance = method.on_all_rows(drift, covariance)
     learned = method.learned(drift, covariance)

@@ -49,6 +49,8 @@ from itofit.waves.scaling import Scaling
 
 SIGNIFICANT = 2.0
 """Standard deviations of a linear term, below which it is called zero."""
+LEAST_GAIN_OF_WEIGHTS = 0.01
+"""Nats per transition and output that better weights must have gained before the drift is weighted once more."""
 POWER_NEEDED = 40.0
 """Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
 
@@ -172,9 +174,11 @@ class Automatic:
             sigma = self._fitted_to_all_cells(products, sigma)
         return LearnedSigma(sigma, searched, comparison.candidates)
 
-    def reweights(self, covariance: LearnedSigma) -> bool:
-        """Where the weights differ from those of one covariance for all places."""
+    def reweights(self, covariance: LearnedSigma, before: LearnedSigma | None = None) -> bool:
+        """Where the weights differ from those of one covariance for all places, and much from those before."""
         sigma = covariance.sigma
+        if before is not None and before.sigma.loss - sigma.loss < LEAST_GAIN_OF_WEIGHTS * self.d:
+            return False
         return self._weighted and (not sigma.constant or sigma.fit.shape.structure == "diagonal")
 
     def on_all_rows(self, drift: LearnedDrift, covariance: LearnedSigma) -> tuple[LearnedDrift, LearnedSigma]:

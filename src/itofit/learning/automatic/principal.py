@@ -24,8 +24,11 @@ from itofit.waves.wave_groups import LINEAR_FREQUENCY, inputs_of_group
 
 LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
-DOUBT = 1.0
-"""Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off."""
+DOUBT, DOUBT_BESIDE_LINEAR = 1.0, 2.0
+"""Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off.
+
+Beside linear terms that stay, waves must explain more: what is linear is to stay so.
+"""
 
 
 class LinearPrior(NamedTuple):
@@ -59,7 +62,9 @@ class Basis(NamedTuple):
     @property
     def doubt(self) -> Float:
         """Of each group, shape (G,): see `updated_ridges`."""
-        return np.where(self.stays, 0.0 if self.linear is None else self.linear.doubt, DOUBT)
+        if self.linear is None:
+            return np.full(len(self.stays), DOUBT)
+        return np.where(self.stays, self.linear.doubt, DOUBT_BESIDE_LINEAR)
 
     @property
     def least(self) -> Float:

@@ -32,6 +32,11 @@ class Sigma(NamedTuple):
         """Whether it is the same everywhere."""
         return self.basis is None
 
+    @property
+    def loss(self) -> float:
+        """The nll per transition on folds that it was not fitted to."""
+        return self.fit.cv_nll + float(np.log(np.diagonal(self.L)).sum())
+
     def at(self, u: Float) -> Float:
         """Σ at scaled points, shape (n, d, d)."""
         return np.asarray(self.L @ self.fit.at(features_at(self.basis, u)) @ self.L.T)

@@ -36,7 +36,7 @@ REACH, REACH_MANY = {1: 256.0, 2: 60.0, 3: 24.0}, 24.0
 """Frequencies beyond are not proposed: 40, 10 and 4 waves across the data."""
 MOST_LOOKS, MOST_PEAKS = 8, 12
 """At what is left over, one after the other, and waves that are taken from it each time."""
-FALSE_ALARM, FALSE_ALARM_AFTER_ONE = 0.01, 0.05
+FALSE_ALARM, FALSE_ALARM_AFTER_ONE = 0.002, 0.05
 """Probability that noise alone gives the search a frequency, before and after one has stood out."""
 
 

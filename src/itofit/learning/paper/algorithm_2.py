@@ -102,9 +102,9 @@ class Paper:
         check_noise(mean, self.task.data)
         return PaperCovariance(fit_series(self.task.rng, rows, _target_units(mean, self.structure)), mean)
 
-    def reweights(self, covariance: PaperCovariance) -> bool:
-        """Only on demand."""
-        return bool(self.task.options.weight_drift)
+    def reweights(self, covariance: PaperCovariance, before: PaperCovariance | None = None) -> bool:
+        """Once, and only on demand."""
+        return bool(self.task.options.weight_drift) and before is None
 
     def on_all_rows(
         self, drift: LearnedFunction, covariance: PaperCovariance
