@@ -506,3 +506,67 @@ def test_candidates_are_listed_from_the_best():
     first, second = candidates_text(tried)
     assert first == "diagonal, waves for √Σ, frequencies of the search: +0.0000"
     assert second == "full, waves for log Σ, frequencies of the start: +0.2500"
+
+
+# Products
+
+
+def rotor(n, coupling, seed=0):
+    """Three variables, of which the second is driven by the product of the others."""
+    rng = np.random.default_rng(seed)
+    x = np.zeros((n, 3))
+    for i in range(1, n):
+        a, b, c = x[i - 1]
+        f = np.array([-a + b, -b + coupling * a * c, -c])
+        x[i] = x[i - 1] + 0.05 * f + np.sqrt(0.05) * rng.normal(size=3)
+    return itofit.Transitions.from_trajectories(x, dt=0.05)
+
+
+def test_a_product_of_two_inputs_is_one_term():
+    data = rotor(20_000, 1.0)
+    sde = itofit.fit(data, rng=0, correct_step=False)
+    training = sde.drift_function.training
+    assert "x1·x3" in training.depends_on(1, sde.input_names)
+    assert "·" not in (training.depends_on(0, sde.input_names) or "")
+    assert "x1·x3" in sde.summary()
+    # against least squares on the right terms
+    x = data.inputs
+    terms = np.column_stack([np.ones(len(x)), x, x[:, 0] * x[:, 2]])
+    known = terms @ np.linalg.lstsq(terms, data.rates[:, 1], rcond=None)[0]
+    truth = -x[:, 1] + x[:, 0] * x[:, 2]
+    error, least = (np.sqrt(np.mean((f - truth) ** 2)) for f in (sde.drift(x)[:, 1], known))
+    assert error < 1.5 * least
+
+
+def test_products_are_saved_with_a_model(tmp_path):
+    sde = itofit.fit(rotor(5_000, 2.0), rng=0, correct_step=False)
+    assert (sde.drift_function.training.groups < -3).any()
+    sde.save(tmp_path / "sde.npz")
+    again = itofit.load(tmp_path / "sde.npz")
+    np.testing.assert_array_equal(again.drift_function.training.groups, sde.drift_function.training.groups)
+    assert again.summary() == sde.summary()
+
+
+def test_without_products_none_is_found():
+    found = 0
+    for seed in range(5):
+        sde = itofit.fit(rotor(3_000, 0.0, seed), rng=seed, correct_step=False)
+        found += bool((sde.drift_function.training.groups < -3).any())
+    assert found == 0
+
+
+# Weights
+
+
+def test_a_drift_is_weighted_until_weak_noise_is_seen():
+    # noise over four decades: where it is weak, an error of the first drift is far larger than the noise
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (10_000, 1))
+    size = 10.0 ** (2 * x - 2)
+    drift = 1.5 * np.sin(3 * x) - x**3
+    data = itofit.Transitions.from_pairs(x, x + 0.01 * drift + 0.1 * size * rng.normal(size=x.shape), 0.01)
+    sde = itofit.fit(data, rng=0, correct_step=False)
+    weak = np.linspace(-0.98, -0.6, 50)[:, None]
+    ratio = sde.covariance(weak)[:, 0, 0] / (10.0 ** (2 * weak - 2))[:, 0] ** 2
+    assert ratio.max() < 2
+    assert ratio.min() > 0.5

@@ -19,6 +19,7 @@ from itofit.learning.automatic.principal import DOUBT, Basis, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
 from itofit.waves.scaling import Scaling
+from itofit.waves.wave_groups import LINEAR_FREQUENCY, product_waves
 
 GROUP = np.repeat([0, 1, 2], [4, 3, 5])
 
@@ -53,6 +54,28 @@ def test_principal_features_are_uncorrelated_within_a_group(weighted):
     for g in range(3):
         mine = basis.group == g
         np.testing.assert_allclose(covariance[np.ix_(mine, mine)], np.eye(mine.sum()), atol=1e-5)
+    np.testing.assert_allclose(A, (X.T * weight) @ X, atol=1e-5 * len(u))
+    np.testing.assert_allclose(b, (X.T * weight) @ y, atol=1e-5 * len(u))
+
+
+def test_products_are_features_of_their_own_without_linear_terms():
+    u, y, weight, omega = problem(n=500, weighted=True)
+    long = LINEAR_FREQUENCY * np.eye(2)
+    waves = np.concatenate([product_waves(-3, 2), long, omega])
+    group = np.concatenate([[-3, -3, -2, -1], GROUP])
+    basis, A, b = features(u, y, weight, waves, group)
+    X = basis.at(u)
+    assert list(np.unique(basis.group)) == [-3, -2, -1, 0, 1, 2]
+    product, share = u[:, 0] * u[:, 1], weight / weight.sum()
+    simple = np.column_stack([np.ones(500), u])
+    root = np.sqrt(weight)[:, None]
+    product = product - simple @ np.linalg.lstsq(root * simple, root[:, 0] * product, rcond=None)[0]
+    product /= np.sqrt(share @ product**2)
+    mine = X[:, basis.group == -3]
+    assert mine.shape == (500, 1)
+    np.testing.assert_allclose(mine[:, 0] * np.sign(mine[:, 0] @ product), product, atol=0.01)
+    everywhere = X[:, basis.group == 2]  # in all directions, without what the others say
+    np.testing.assert_allclose((everywhere.T * share) @ X[:, basis.group < 0], 0, atol=1e-6)
     np.testing.assert_allclose(A, (X.T * weight) @ X, atol=1e-5 * len(u))
     np.testing.assert_allclose(b, (X.T * weight) @ y, atol=1e-5 * len(u))
 

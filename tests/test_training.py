@@ -78,6 +78,12 @@ def test_a_record_does_not_change():
         ([0, 2, 3], [True, True, False], "abc", "a, c"),
         ([2], [True], "ab", "all inputs together"),
         ([2], [True], "abc", "c alone"),
+        ([-2, -1], [True, False], "ab", "a alone, linearly"),
+        ([-3, -2, -1], [True, True, True], "ab", "a, b and a·b"),
+        ([-6, -5, -4, -1], [True, False, True, True], "abc", "c and a·b, b·c"),
+        ([-3, -2, 2], [True, True, True], "ab", "a and all inputs together"),
+        ([-4, 4], [True, True], "abc", "a with b"),
+        ([-4], [True], "abc", "a·b"),
     ],
 )
 def test_dependence_in_words(groups, on, inputs, words):

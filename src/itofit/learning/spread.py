@@ -30,7 +30,7 @@ import numpy as np
 
 from itofit._checks import Float, Int
 from itofit.learning.automatic.evidence import Solution, Solved, inverse_root, least_used, maximise_evidence
-from itofit.learning.automatic.principal import DOUBT, DOUBT_BESIDE_LINEAR, Basis, LinearPrior
+from itofit.learning.automatic.principal import DOUBT, Basis
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries
@@ -147,11 +147,11 @@ class _RidgedPosterior:
         size = np.bincount(place, minlength=n_groups)
         information = np.bincount(place, np.diagonal(solved.A)[self.has_ridge], n_groups).astype(float)
         groups = np.unique(solved.group[self.has_ridge]).tolist()
-        of_waves = LinearPrior(DOUBT_BESIDE_LINEAR if solved.stays else DOUBT, 0.0)
-        priors = [solved.stays.get(g, of_waves) for g in groups]
-        least = np.array([prior.least for prior in priors])
+        stays = [solved.stays.get(g) for g in groups]
+        of_waves = next((prior.doubt_of_waves for prior in solved.stays.values()), DOUBT)
+        least = np.array([0.0 if prior is None else prior.least for prior in stays])
         self.least = least_used(size, information, solved.variance, least)
-        self.doubt = np.array([prior.doubt for prior in priors])
+        self.doubt = np.array([of_waves if prior is None else prior.doubt for prior in stays])
 
     def ridge_of_each(self, ridges: Float) -> Float:
         """P (q,) for ridges (G,)."""

@@ -34,7 +34,7 @@ from itofit.model.training import (
 )
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
-from itofit.waves.wave_groups import last_group
+from itofit.waves.wave_groups import first_group, last_group
 
 if TYPE_CHECKING:
     from itofit.model.learned import LearnedSDE
@@ -242,8 +242,9 @@ def _check_training(name: str, training: Training, m: int, p: int) -> None:
     _check_array(f"{name}.ridges", training.ridges, (p, G))
     if not J or (J != M + 1 and not training.by_evidence):  # by evidence, not every iteration is judged
         raise InputError(f"{name} has {J} scores of the start and of {M} iterations")
-    if not ((training.groups >= -m) & (training.groups <= last_group(m))).all():
-        raise InputError(f"{name}.groups must be numbers from {-m} to {last_group(m)}, got {training.groups}")
+    first, last = first_group(m), last_group(m)
+    if not ((training.groups >= first) & (training.groups <= last)).all():
+        raise InputError(f"{name}.groups must be numbers from {first} to {last}, got {training.groups}")
 
 
 def _check_correction(sde: LearnedSDE) -> None:

@@ -3,6 +3,7 @@
 With m inputs, groups are numbers, in this order:
 
 ==============  ==========================================================================
+below −m        products of two inputs, pair by pair downwards
 −m … −1         linear terms, input by input
 0 … m − 1       waves along one input
 m               waves in all directions
@@ -21,8 +22,8 @@ import numpy.typing as npt
 
 from itofit._checks import Float, Int
 
-LINEAR_FREQUENCY = 0.05
-"""Of the sines that are linear terms: a hundred times as long as the data."""
+LINEAR_FREQUENCY, PRODUCT_FREQUENCY = 0.05, 0.1
+"""Of the sines that are linear terms: a hundred times as long as the data; and of the cosines that make products."""
 
 
 @lru_cache(maxsize=64)
@@ -32,9 +33,40 @@ def _supports(m: int) -> list[tuple[int, ...]]:
     return [*((i,) for i in range(m)), tuple(range(m)), *pairs]
 
 
+@lru_cache(maxsize=64)
+def _pairs(m: int) -> list[tuple[int, int]]:
+    """The pairs of inputs, in the order of the groups of their products."""
+    return list(combinations(range(m), 2))
+
+
 def inputs_of_group(group: int, m: int) -> tuple[int, ...]:
     """The inputs that the waves of a group move with."""
+    if group < -m:
+        return _pairs(m)[-m - 1 - group]
     return (group + m,) if group < 0 else _supports(m)[group % len(_supports(m))]
+
+
+def products_of_inputs(m: int) -> Int:
+    """The groups of products of two inputs, ascending."""
+    return np.arange(-m - len(_pairs(m)), -m)
+
+
+def product_waves(group: int, m: int) -> Float:
+    """Frequencies (2, m) of two cosines whose difference is a product of two inputs, up to a factor."""
+    i, j = inputs_of_group(group, m)
+    waves = np.zeros((2, m))
+    waves[:, i], waves[:, j] = PRODUCT_FREQUENCY, (PRODUCT_FREQUENCY, -PRODUCT_FREQUENCY)
+    return waves
+
+
+def linear_terms(group: Int, m: int) -> npt.NDArray[np.bool_]:
+    """Whether each of some groups is a linear term."""
+    return np.asarray((group < 0) & (group >= -m))
+
+
+def first_group(m: int) -> int:
+    """The smallest number of a group."""
+    return -m - len(_pairs(m))
 
 
 def group_of_inputs(inputs: tuple[int, ...], m: int, *, stood_out: bool = False) -> int:
@@ -72,12 +104,14 @@ def depends_on(groups: Int, inputs: tuple[str, ...]) -> str | None:
     if not len(groups):
         return None
     m = len(inputs)
-    found = {inputs_of_group(g, m) for g in groups.tolist()}
+    found = {inputs_of_group(g, m) for g in groups.tolist() if g >= -m}
     singles = [inputs[i] for i in range(m) if (i,) in found]
     pairs = [f"{inputs[i]} with {inputs[j]}" for i, j in sorted(s for s in found if len(s) == 2 < m)]
+    products = {inputs_of_group(g, m) for g in groups.tolist() if g < -m} - found
     parts = [", ".join(singles)] if singles else []
+    parts += [", ".join(f"{inputs[i]}·{inputs[j]}" for i, j in sorted(products))] if products else []
     parts += [", ".join(pairs)] if pairs else []
     parts += ["all inputs together"] if m > 1 and tuple(range(m)) in found else []
     alone = " alone" if len(singles) == 1 < m and len(parts) == 1 else ""
-    linearly = (", linearly" if alone else " linearly") if (groups < 0).all() else ""
+    linearly = (", linearly" if alone else " linearly") if linear_terms(groups, m).all() else ""
     return " and ".join(parts) + alone + linearly

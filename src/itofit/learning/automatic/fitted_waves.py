@@ -9,10 +9,10 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.learning.automatic.evidence import Regression, regress
-from itofit.learning.automatic.principal import Basis, LinearPrior, principal_features
+from itofit.learning.automatic.principal import DOUBT, DOUBT_OF_ONE_INPUT, Basis, LinearPrior, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import NormalEquations
-from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, stood_out
+from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, product_waves, stood_out
 
 LEAST_EIGENVALUE = 1e-14
 """Of the residuals' covariance, relative to that of the targets: less is rounding."""
@@ -42,8 +42,11 @@ class Targets(NamedTuple):
     @property
     def linear(self) -> LinearPrior | None:
         """Of linear terms that are never switched off: where data are few each of them costs, and is doubted."""
+        if not self.linear_stays:
+            return None
         share = min(1.0, self.n / (ROWS_OF_DOUBT * self.n_inputs**2))
-        return LinearPrior(doubt=1 - share, least=LEAST_SQUARE * share) if self.linear_stays else None
+        of_waves = DOUBT_OF_ONE_INPUT if self.n_inputs == 1 else DOUBT
+        return LinearPrior(doubt=1 - share, doubt_of_waves=of_waves, least=LEAST_SQUARE * share)
 
 
 class FittedWaves(NamedTuple):
@@ -86,9 +89,15 @@ class FittedWaves(NamedTuple):
 
 
 def fitted_waves(
-    omega: Float, group: Int, found: Float, targets: Targets, V: Float, ridge: float | None
+    omega: Float,
+    group: Int,
+    found: Float,
+    targets: Targets,
+    V: Float,
+    ridge: float | None,
+    products: Int | tuple[()] = (),
 ) -> FittedWaves:
-    """The regression of V y on linear terms and on the principal features of some frequencies.
+    """The regression of V y on linear terms, some products and the principal features of some frequencies.
 
     Parameters
     ----------
@@ -100,10 +109,14 @@ def fitted_waves(
     V : array of shape (p, p)
     ridge : float or None
         Algorithm 1's λ, instead of ridges of largest evidence.
+    products : array of shape (P,), optional
+        Groups of products of two inputs.
     """
     m = targets.n_inputs
-    waves = np.concatenate([LINEAR_FREQUENCY * np.eye(m), omega, found])
-    kind = np.concatenate([np.arange(-m, 0), group, np.array([group_of_wave(wave) for wave in found], dtype=int)])
+    long = [LINEAR_FREQUENCY * np.eye(m), *(product_waves(g, m) for g in products)]
+    waves = np.concatenate([*long, omega, found])
+    of_found = np.array([group_of_wave(wave) for wave in found], dtype=int)
+    kind = np.concatenate([np.arange(-m, 0), np.repeat(np.array(products, dtype=int), 2), group, of_found])
     order = np.argsort(kind, kind="stable")
     waves, kind = waves[order], kind[order]
     gram, right = targets.equations.real_gram(np.concatenate([waves, np.zeros((1, m))]))

@@ -46,6 +46,7 @@ from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
 from itofit.model.sde import BATCH_ROWS
 from itofit.model.training import SWITCHED_OFF, Candidate, LearnedFunction
 from itofit.waves.scaling import Scaling
+from itofit.waves.wave_groups import linear_terms
 
 SIGNIFICANT = 2.0
 """Standard deviations of a linear term, below which it is called zero."""
@@ -270,7 +271,7 @@ class Automatic:
 
 def _reported(ridges: Float, basis: Basis, posterior: Posterior) -> Float:
     """Ridges (d, G) as a training reports them: linear terms that may be zero, though never off, are called so."""
-    reported, linear = ridges.copy(), np.flatnonzero(basis.group < 0)
+    reported, linear = ridges.copy(), np.flatnonzero(linear_terms(basis.group, basis.omega.shape[1]))
     variances = np.diagonal(posterior.squares, axis1=1, axis2=2)[:, 1:][:, linear]
     within_error = posterior.amplitudes[:, 1:][:, linear] ** 2 < SIGNIFICANT**2 * variances
     places = np.searchsorted(np.unique(basis.group), basis.group[linear])

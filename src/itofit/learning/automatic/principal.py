@@ -5,7 +5,8 @@ frequencies, the principal components of the waves are features X of mean zero a
 variance is a share μ of the largest has the penalty 1/μ (`itofit.learning.automatic.evidence`).
 
 Linear terms are groups as well, one for each input: sines so long that they are straight on the data, without cosines.
-Waves of the same inputs are taken without what the linear terms explain of them.
+So are products of two inputs, differences of two cosines that are as long. Waves of the same inputs are taken without
+what linear terms and products explain of them.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries, real_sum
-from itofit.waves.wave_groups import LINEAR_FREQUENCY, inputs_of_group
+from itofit.waves.wave_groups import LINEAR_FREQUENCY, PRODUCT_FREQUENCY, inputs_of_group, linear_terms
 
 LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
-DOUBT, DOUBT_BESIDE_LINEAR = 1.0, 2.0
+DOUBT, DOUBT_OF_ONE_INPUT = 1.0, 2.0
 """Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off.
 
-Beside linear terms that stay, waves must explain more: what is linear is to stay so.
+Beside the linear term of a single input its waves must explain more: what is linear is to stay so. With several inputs
+what they have to say is divided among groups.
 """
 
 
@@ -35,6 +37,7 @@ class LinearPrior(NamedTuple):
     """What is assumed of linear terms that are never switched off, see `updated_ridges`."""
 
     doubt: float  # amplitudes' worth, as of other groups
+    doubt_of_waves: float  # of the groups beside them
     least: float  # least square of an amplitude, in units of what noise makes of it
 
 
@@ -51,20 +54,21 @@ class Basis(NamedTuple):
 
     @property
     def n_waves(self) -> int:
-        """The number of frequencies, but for those of linear terms."""
-        return len(self.omega) - int(np.isin(self.omega, (0.0, LINEAR_FREQUENCY)).all(axis=1).sum())
+        """The number of frequencies, but for those of linear terms and products."""
+        long = np.isin(np.abs(self.omega), (0.0, LINEAR_FREQUENCY, PRODUCT_FREQUENCY)).all(axis=1)
+        return len(self.omega) - int(long.sum())
 
     @property
     def stays(self) -> npt.NDArray[np.bool_]:
         """Which groups are never switched off, shape (G,)."""
-        return (np.unique(self.group) < 0) & (self.linear is not None)
+        return linear_terms(np.unique(self.group), self.omega.shape[1]) & (self.linear is not None)
 
     @property
     def doubt(self) -> Float:
         """Of each group, shape (G,): see `updated_ridges`."""
         if self.linear is None:
             return np.full(len(self.stays), DOUBT)
-        return np.where(self.stays, self.linear.doubt, DOUBT_BESIDE_LINEAR)
+        return np.where(self.stays, self.linear.doubt, self.linear.doubt_of_waves)
 
     @property
     def least(self) -> Float:
@@ -128,11 +132,12 @@ def principal_features(
     ----------
     omega : array of shape (K, m)
     group : array of shape (K,)
-        The group of each frequency, ascending; negative for linear terms.
+        The group of each frequency, ascending; negative for linear terms and products.
     gram, right : arrays of shape (2K + 2, 2K + 2) and (2K + 2, p)
         `real_gram` at these frequencies and a last one of zero.
     apart : bool
-        Take from waves what linear terms of the same inputs explain of them, so that each group has its own to say.
+        Take from waves what linear terms and products of the same inputs explain of them, so that each group has its
+        own to say.
     """
     K, m = omega.shape
     waves, one = np.r_[0:K, K + 1 : 2 * K + 1], K
@@ -140,19 +145,20 @@ def principal_features(
     mean = gram[waves, one] / total
     G = gram[np.ix_(waves, waves)] / total - np.outer(mean, mean)
     b = right[waves] - np.outer(mean, right[one])
-    both = np.concatenate([group, group])
+    products = np.unique(group[group < -m])
+    E = _with_products(group, products)  # waves, then products, from waves
+    G = E.T @ G @ E
+    # Where each group stands among waves and products; of linear terms the sine alone
+    own_group = np.concatenate([np.where(group < 0, np.inf, group), np.where(group < -m, np.inf, group), products])
+    simple = np.flatnonzero((own_group < 0) & (np.diagonal(G) > LEAST_VARIANCE**2))
     parts, penalties, groups = [], [], []
     largest: list[float] = []
     with one_blas_thread:
         for g in np.unique(group).tolist():
-            places = np.flatnonzero(both == g)
-            linear = places[:0]
-            if g < 0:
-                places = places[places >= K]  # the sine alone
-            elif apart:
-                own = [i - m for i in inputs_of_group(g, m)]
-                linear = K + np.flatnonzero(np.isin(group, own) & (np.diagonal(G)[K:] > LEAST_VARIANCE**2))
-            part, share = _principal(G, places, linear)
+            places, inputs = np.flatnonzero(own_group == g), set(inputs_of_group(g, m))
+            simpler = [k for k in simple if inputs.issuperset(inputs_of_group(int(own_group[k]), m))]
+            explain = np.array(simpler if apart and (g >= 0 or g < -m) else [], dtype=int)
+            part, share = _principal(G, places, explain[explain != places[0]])
             parts.append(part)
             penalties.append(1 / share)
             groups.append(np.full(part.shape[1], g))
@@ -160,8 +166,18 @@ def principal_features(
                 largest.append(1.0 if g < 0 else 1 / float((part[places, -1] ** 2).sum()))
         T = np.concatenate(parts, axis=1)
         A = total * (T.T @ G @ T)
+        T = E @ T
         basis = Basis(omega, T, mean @ T, np.concatenate(penalties), np.concatenate(groups), np.array(largest))
         return basis, A, T.T @ b
+
+
+def _with_products(group: Int, products: Int) -> Float:
+    """The matrix (2K, 2K + P) from waves to waves and products, which are differences of two cosines."""
+    K = len(group)
+    E = np.eye(2 * K, 2 * K + len(products))
+    for k, g in enumerate(products):
+        E[np.flatnonzero(group == g), 2 * K + k] = 1.0, -1.0
+    return E
 
 
 def _principal(G: Float, places: Int, linear: Int) -> tuple[Float, Float]:

@@ -72,7 +72,14 @@ class Walk:
     """The frequencies on their way: Algorithm 1's iterations within groups."""
 
     def __init__(
-        self, rng: np.random.Generator, targets: Targets, arff: ARFF, V: Float, omega: Float, group: Int
+        self,
+        rng: np.random.Generator,
+        targets: Targets,
+        arff: ARFF,
+        V: Float,
+        omega: Float,
+        group: Int,
+        products: Int | tuple[()] = (),
     ) -> None:
         self.rng, self.targets, self.arff, self.V, self.omega, self.group = rng, targets, arff, V, omega, group
         self.n_inputs = targets.n_inputs
@@ -81,6 +88,7 @@ class Walk:
         self.ridge = RIDGE if arff.ridge is None else arff.ridge
         self.false_alarm = FALSE_ALARM
         self.found = np.empty((0, self.n_inputs))  # frequencies that stood out
+        self.products = products  # groups of products of two inputs that stood out
         self.lattice = Lattice(rng, self.n_inputs, self.reach)
         self.left = Waves(self.found, np.empty(0), len(V))  # what stood out at the last look
         self.looked_at: FittedWaves | None = None  # the last one that was extended, or could not be
@@ -123,7 +131,7 @@ class Walk:
 
     def fitted(self) -> FittedWaves:
         """The regression on where the frequencies are."""
-        return fitted_waves(self.omega, self.group, self.found, self.targets, self.V, self.arff.ridge)
+        return fitted_waves(self.omega, self.group, self.found, self.targets, self.V, self.arff.ridge, self.products)
 
     def go_to(self, omega: Float, group: Int, found: Float) -> None:
         """Be at other frequencies (K, m) of some groups (K,), with waves (F, m) that stood out."""
