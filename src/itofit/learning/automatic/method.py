@@ -50,7 +50,9 @@ from itofit.waves.wave_groups import linear_terms
 
 SIGNIFICANT = 2.0
 """Standard deviations of a linear term, below which it is called zero."""
-LEAST_GAIN_OF_WEIGHTS = 0.01
+MOST_LOST = 0.02
+"""Nats per transition and output that a covariance may lose by being fitted again."""
+LEAST_GAIN_OF_WEIGHTS = 0.05
 """Nats per transition and output that better weights must have gained before the drift is weighted once more."""
 POWER_NEEDED = 40.0
 """Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
@@ -159,9 +161,13 @@ class Automatic:
         return ResidualProducts(cells, mean)
 
     def covariance(self, products: ResidualProducts, before: LearnedSigma | None = None) -> LearnedSigma:
-        """The candidate that predicts held-out folds best; given a covariance, the same fitted again."""
+        """The candidate that predicts held-out folds best; given a covariance, the same fitted again unless that fails.
+
+        Where noise is nearly singular, scoring may not come back from where the fit to other cells ended.
+        """
         if before is not None:
-            return before._replace(sigma=self._fitted_to_all_cells(products, before.sigma))
+            again = self._fitted_to_all_cells(products, before.sigma)
+            return before if again.loss > before.sigma.loss + MOST_LOST * self.d else before._replace(sigma=again)
         asked = self.task.options.structure
         structure: Structure | None = None if asked == "auto" else asked
         targets = covariance_targets(products, structure or "full", self.covariance_arff)
