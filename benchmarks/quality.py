@@ -151,7 +151,7 @@ def run(name, seed):
                 sde, x, (given.drift, given.covariance)
             )
             if one_step is not None:
-                found = errors(sde, x, one_step)
+                found = errors(sde.one_step or sde, x, one_step)
                 result[f"{which}_one_step_drift_error"], result[f"{which}_one_step_covariance_error"] = found
             result[f"{which}_positive_definite"] = share_positive_definite(sde, seed)
             result[f"{which}_chosen"] = f"{sde.structure}, {sde.link}"
