@@ -173,12 +173,17 @@ class _Judge:
 
 
 def _look_first(walk: Walk, judge: _Judge, found: Float) -> None:
-    """Add waves that stand out to those of the start and to shorter ones; walks begin where evidence is largest."""
+    """Add waves that stand out to those of the start and to shorter ones; walks begin where evidence is largest.
+
+    They stand out of what the start leaves over, or of what linear terms alone do.
+    """
     (omega, group), start = judge.start.walking, judge.start
     walk.found = found
     looked = walk.look(walk.fitted() if len(found) else start)
     if looked is not start:
         judge(0, looked)
+        walk.go_to(omega, group, found)
+        judge(0, walk.look(walk.fitted_without_long_waves()))  # which distort peaks of waves that are hardly shorter
     for times in SHORTER.get(walk.n_inputs, SHORTER_MANY) if walk.targets.linear_stays else ():
         walk.go_to(np.clip(times * omega, -walk.reach, walk.reach), group, found)
         shorter = walk.fitted()

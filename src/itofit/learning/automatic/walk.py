@@ -133,6 +133,11 @@ class Walk:
         """The regression on where the frequencies are."""
         return fitted_waves(self.omega, self.group, self.found, self.targets, self.V, self.arff.ridge, self.products)
 
+    def fitted_without_long_waves(self) -> FittedWaves:
+        """The regression on linear terms, products and waves that stood out alone."""
+        none = self.omega[:0], self.group[:0]
+        return fitted_waves(*none, self.found, self.targets, self.V, self.arff.ridge, self.products)
+
     def go_to(self, omega: Float, group: Int, found: Float) -> None:
         """Be at other frequencies (K, m) of some groups (K,), with waves (F, m) that stood out."""
         self.omega, self.group, self.found = omega, group, found
