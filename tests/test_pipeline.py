@@ -83,9 +83,9 @@ class Fake:
         self.asked.append(("covariance", products, before))
         return f"covariance {self.rounds}"
 
-    def reweights(self, covariance):
-        self.asked.append(("reweights", covariance))
-        return self.again
+    def reweights(self, covariance, before=None):
+        self.asked.append(("reweights", covariance, before))
+        return self.again and before is None
 
     def on_all_rows(self, drift, covariance):
         self.asked.append(("on_all_rows", drift, covariance))
@@ -126,12 +126,13 @@ FIRST = [
     ("drift", None, None),
     ("residual_products", "drift 1"),
     ("covariance", "products of drift 1", None),
-    ("reweights", "covariance 1"),
+    ("reweights", "covariance 1", None),
 ]
 AGAIN = [
     ("drift", "drift 1", "covariance 1"),
     ("residual_products", "drift 2"),
     ("covariance", "products of drift 2", "covariance 1"),
+    ("reweights", "covariance 2", "covariance 1"),
 ]
 
 
@@ -227,8 +228,8 @@ class Recorder:
         return recorded
 
 
-ONCE = [("drift", 0), ("residual_products", 1), ("covariance", 1), ("reweights", 1)]
-TWICE = [*ONCE, ("drift", 2), ("residual_products", 1), ("covariance", 2)]
+ONCE = [("drift", 0), ("residual_products", 1), ("covariance", 1), ("reweights", 2)]
+TWICE = [*ONCE, ("drift", 2), ("residual_products", 1), ("covariance", 2), ("reweights", 2)]
 END = [("on_all_rows", 2), ("learned", 2)]
 
 
