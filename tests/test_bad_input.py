@@ -601,9 +601,10 @@ def test_a_huge_offset_of_the_inputs_costs_no_more_than_its_digits(refine):
 
 @ALGORITHMS
 def test_inputs_and_increments_of_different_scales(refine):
+    # the steps of such data lead nowhere near the inputs, so there is nothing to correct
     x0, x1, h = diffusion_data()
-    a = quick_fit(Transitions(x0, x1 - x0, h), refine=refine)
-    b = quick_fit(Transitions(x0 * [1e12, 1e-12], (x1 - x0) * [1e-9, 1e9], h), refine=refine)
+    a = quick_fit(Transitions(x0, x1 - x0, h), refine=refine, correct_step=False)
+    b = quick_fit(Transitions(x0 * [1e12, 1e-12], (x1 - x0) * [1e-9, 1e9], h), refine=refine, correct_step=False)
     y = x0 * [1e12, 1e-12]
     np.testing.assert_allclose(b.drift(y) / [1e-9, 1e9], a.drift(x0), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(b.covariance(y) / np.outer([1e-9, 1e9], [1e-9, 1e9]), a.covariance(x0), atol=1e-6)
