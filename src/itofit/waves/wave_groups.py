@@ -48,7 +48,7 @@ def inputs_of_group(group: int, m: int) -> tuple[int, ...]:
 
 def products_of_inputs(m: int) -> Int:
     """The groups of products of two inputs, ascending."""
-    return np.arange(-m - len(_pairs(m)), -m)
+    return np.arange(first_group(m), -m)
 
 
 def product_waves(group: int, m: int) -> Float:

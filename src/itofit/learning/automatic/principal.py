@@ -18,7 +18,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from itofit._blocks import one_blas_thread
-from itofit._checks import Float, Int
+from itofit._checks import Complex, Float, Int
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries, real_sum
 from itofit.waves.wave_groups import LINEAR_FREQUENCY, PRODUCT_FREQUENCY, inputs_of_group, linear_terms
@@ -82,15 +82,18 @@ class Basis(NamedTuple):
 
     def sums(self, u: Float, c: Float) -> Float:
         """X c at scaled points u (n, m), for amplitudes c of shape (R, p): shape (n, p)."""
+        return real_sum(self.omega, self._beta(c), u) - self.mean @ c
+
+    def _beta(self, c: Float) -> Complex:
+        """Amplitudes (K, p) of complex waves, for c of shape (R, p)."""
         K, amplitudes = len(self.omega), self.transform @ c
-        return real_sum(self.omega, amplitudes[:K] - 1j * amplitudes[K:], u) - self.mean @ c
+        return amplitudes[:K] - 1j * amplitudes[K:]
 
     def series(self, intercept: Float, c: Float, scaling: Scaling) -> FourierSeries:
         """The function intercept (p,) + X c of x = shift + scale · u, for amplitudes c of shape (R, p)."""
-        K, amplitudes = len(self.omega), self.transform @ c
         return FourierSeries(
             omega=self.omega,
-            beta=amplitudes[:K] - 1j * amplitudes[K:],
+            beta=self._beta(c),
             shift=scaling.shift,
             scale=scaling.scale,
             offset=intercept - self.mean @ c,
