@@ -66,7 +66,7 @@ class States(NamedTuple):
 class Observer:
     """The filter of a learned equation."""
 
-    def __init__(self, sde: Observed, h: float, scheme: Scheme) -> None:
+    def __init__(self, sde: Observed, data: Data, h: float, scheme: Scheme) -> None:
         assert sde.measurement_noise is not None
         mean = sde.floor_factor @ sde.floor_factor.T
 
@@ -74,7 +74,7 @@ class Observer:
             return sde.drift(x), symmetric(sde.covariance(x))
 
         self.noise = sde.measurement_noise.covariance
-        self.step = GaussianStep(tabulated(exact, sde.box), sde.box, np.diagonal(mean), scheme=scheme)
+        self.step = GaussianStep(tabulated(exact, sde.box, len(data)), sde.box, np.diagonal(mean), scheme=scheme)
         self.overlap, self.kept = window_lengths(h * mean, self.noise)
 
     def filtered(self, block: Overlapping) -> Iterator[tuple[Chunk, Filtered]]:
@@ -110,7 +110,7 @@ class Observer:
 
 def total_loss(sde: Observed, data: Data, h: float, scheme: Scheme) -> float:
     """Mean −log p of the observations at the ends of transitions."""
-    observer = Observer(sde, h, scheme)
+    observer = Observer(sde, data, h, scheme)
 
     def of_block(block: Overlapping, number: int) -> tuple[float, int]:
         return float(observer.innovations(block).loss.sum()), len(block)
@@ -121,7 +121,7 @@ def total_loss(sde: Observed, data: Data, h: float, scheme: Scheme) -> float:
 
 def innovations(sde: Observed, data: Data, h: float, scheme: Scheme) -> Innovations:
     """Of all rows, in their order."""
-    observer = Observer(sde, h, scheme)
+    observer = Observer(sde, data, h, scheme)
     ordered = InOrder(data, observer.overlap)
     parts = add_up(ordered, lambda block, number: [observer.innovations(block)])
     told = Innovations(*(np.concatenate(part) for part in zip(*parts, strict=True)))
@@ -130,7 +130,7 @@ def innovations(sde: Observed, data: Data, h: float, scheme: Scheme) -> Innovati
 
 def smoothed_states(sde: Observed, data: Data, h: float, scheme: Scheme) -> States:
     """Of all rows, in their order."""
-    observer = Observer(sde, h, scheme)
+    observer = Observer(sde, data, h, scheme)
     parts = add_up(InOrder(data, observer.overlap), lambda block, number: [observer.states(block)])
     back = _back(data)
     return States(*(np.concatenate(part)[back] for part in zip(*parts, strict=True)))
