@@ -153,10 +153,9 @@ def of_noise(found: Filtered, chunk: Chunk, features: Float, changes: Float, err
         rest = np.repeat(np.eye(D)[None], n, axis=0)
         rest[:, :, :d] -= K
         dm[:n] = rest @ (dm_before + state.times(pull) @ dP_before)
-        dm[:n, :, of_errors] -= K @ np.einsum("qij,nj->niq", errors, pull)
+        dm[:n, :, of_errors] -= K @ (seen.times(pull) @ own_errors)
         dP[:n] = state.turning(rest) @ dP_before
-        by_errors = np.einsum("nia,qab,njb->nqij", K, errors, K)
-        dP[:n, :, of_errors] += state.packed(by_errors).swapaxes(1, 2)
+        dP[:n, :, of_errors] += state.turning(K) @ own_errors
     return sums.result()
 
 
@@ -179,13 +178,13 @@ class Packing:
         return np.asarray(matrices[..., self.places[0], self.places[1]])
 
     def turning(self, A: Float) -> Float:
-        """The matrices (n, k, k) that turn packed M into packed A M Aᵀ, for A (n, D, D)."""
+        """The matrices (n, k, l) that turn packed M of size d into packed A M Aᵀ, for A (n, D, d)."""
         if self.D == 1:
             return A**2
-        rows, cols = self.places
-        T = np.zeros((len(A), self.size, self.size))
-        for a in range(self.D):
-            for b in range(self.D):
+        (rows, cols), d = self.places, A.shape[2]
+        T = np.zeros((len(A), self.size, d * (d + 1) // 2))
+        for a in range(d):
+            for b in range(d):
                 T[:, :, self.number[a, b]] += A[:, rows, a] * A[:, cols, b]
         return T
 

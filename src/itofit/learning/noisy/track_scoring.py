@@ -42,12 +42,14 @@ from itofit.model.training import SWITCHED_OFF
 
 MOST_ROUNDS = 12
 """Of scoring; most fits settle within six."""
-ROUNDS_OF_FREEDOM = 2
+ROUNDS_OF_FREEDOM = 1
 """Rounds in which groups that were switched off may come back."""
-SETTLED_GAIN = 0.2
-"""Of the penalised log-likelihood of all data: rounds that gain less end the scoring."""
-MOST_LOST = 0.5
-"""Nats that a round may lose: scoring ends near the largest likelihood, not exactly there."""
+SETTLED_GAIN = 0.5
+"""Of the penalised log-likelihood of all data: rounds that gain or lose less end the scoring.
+
+Each amplitude has noise of half a nat, so more means nothing; scoring ends near the largest likelihood, not exactly
+there.
+"""
 SHARES = (1.0, 0.5, 0.2, 0.05)
 """Of a step, that are tried until one gains."""
 LARGEST_NOISE_STEP = 5.0
@@ -283,7 +285,7 @@ def score(
             trial = scored.model.between(new, share)
             sums = tracks.sums(trial)
             gain = before - Scored(trial, sums).objective
-            if gain > -MOST_LOST:
+            if gain > -SETTLED_GAIN:
                 break
         else:
             return scored
