@@ -10,12 +10,11 @@ import numpy.typing as npt
 
 from itofit._checks import Float, Int
 from itofit.data.passes import Data, add_up
-from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import symmetric
 from itofit.model.finite_step import Scheme
 from itofit.model.hidden.gaussian_step import GaussianStep, tabulated
 from itofit.model.hidden.tracking import Filtered, filtered, smoothed
-from itofit.model.hidden.windows import Chunk, InOrder, Overlapping, chunks, cut, follows, window_lengths
+from itofit.model.hidden.windows import Chunk, InOrder, Overlapping, chunks, cut, follows, track_order, window_lengths
 from itofit.model.measurement import MeasurementNoise
 
 
@@ -138,6 +137,5 @@ def smoothed_states(sde: Observed, data: Data, h: float, scheme: Scheme) -> Stat
 
 def _back(data: Data) -> Int:
     """Where each row stands among the rows in the order of tracks."""
-    if isinstance(data, Transitions) and data.groups is not None:
-        return np.argsort(np.argsort(data.groups, kind="stable"), kind="stable")
-    return np.arange(len(data))
+    order = track_order(data)
+    return np.arange(len(data)) if order is None else np.argsort(order)
