@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Option, one_of, positive
 from itofit.data.names import did_you_mean, plural
+from itofit.data.periods import Periodic, checked_periods
 from itofit.data.step_limits import StepLimits, none_within_limits
 from itofit.data.trajectories import Moves, Observations, moves_in, warn_of_left_out
 
@@ -290,25 +291,36 @@ class Layout(NamedTuple):
     track: tuple[Hashable, ...]
     dt: float | None
     unit: str | None
+    covariates: tuple[Hashable, ...] = ()
+    periodic: Periodic | None = None
+
+    @property
+    def variables(self) -> tuple[tuple[Hashable, ...], ...]:
+        """The columns of states, velocities and covariates."""
+        return self.state, self.velocity, self.covariates
 
     @property
     def columns(self) -> dict[Hashable, str]:
         """All columns, and the argument that names each."""
-        variables = dict.fromkeys(self.state, "state") | dict.fromkeys(self.velocity, "velocity")
+        variables = dict.fromkeys(self.covariates, "covariates")
+        variables |= dict.fromkeys(self.state, "state") | dict.fromkeys(self.velocity, "velocity")
         return variables | ({} if self.time is None else {self.time: "time"}) | dict.fromkeys(self.track, "track")
 
     def observations(self, table: Table, origin: Any = None) -> tuple[Observations, Any, int]:  # noqa: ANN401
         """Rows of a `Table`, the time that times count from, and the number of rows left out: those without a track."""
         for name, argument in self.columns.items():
             table.check(argument, name)
-        states = np.column_stack([table.numbers(name) for name in self.state + self.velocity])
         clock = None
         if self.time is not None:
             clock, origin = table.times(self.time, self.unit, origin)
+        states = np.column_stack([table.numbers(name) for name in self.state + self.velocity])
+        if self.covariates:
+            own = [clock if name == self.time else table.numbers(name) for name in self.covariates]
+            states = np.column_stack([states, *own])
         track, labels = table.labels(self.track) if self.track else (np.zeros(len(states), dtype=np.intp), None)
         rows = Observations(
             states, clock, track, labels, np.arange(len(states)), table.place, lambda i: table.shown(self.time, i)
-        )
+        )._replace(n_covariates=len(self.covariates))
         kept = track >= 0
         return (rows if kept.all() else rows.take(np.flatnonzero(kept))), origin, int((~kept).sum())
 
@@ -320,6 +332,8 @@ def checked_layout(
     dt: float | None = None,
     velocity: ColumnNames | None = None,
     unit: str | None = None,
+    covariates: ColumnNames | None = None,
+    periodic: Periodic | None = None,
 ) -> Layout:
     """The layout that a user's arguments describe; raise if they do not fit together."""
     if (dt is None) == (time is None):
@@ -341,7 +355,16 @@ def checked_layout(
         () if track is None else column_names("track", track),
         None if dt is None else positive("dt", dt),
         unit,
+        () if covariates is None else column_names("covariates", covariates),
+        periodic,
     )
+    checked_periods(periodic, tuple(str(name) for own in layout.variables for name in own))
+    if both := [name for name in layout.covariates if name in layout.state + layout.velocity + layout.track]:
+        raise InputError(
+            "the column {name!r} is named twice, among {covariates} and otherwise",
+            name=both[0],
+            covariates=Option("covariates", keyword=True),
+        )
     if velocity is not None and len(layout.velocity) != len(layout.state):
         raise InputError(
             "{velocity} must name one column for each of {state}: expected {expected}, got {got}",
