@@ -14,8 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from itofit._checks import Float, InputError
+from itofit.data.covariates import moving
 from itofit.data.filtered import at_most
 from itofit.data.passes import Data, add_up
+from itofit.data.periods import endless
 from itofit.data.step_limits import ROUNDING, none_within_limits
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
@@ -98,9 +100,10 @@ def _first_drift(task: Task) -> tuple[FourierSeries, FourierSeries]:
 
 def _rate(drift: FourierSeries, doubts: FourierSeries, data: Transitions) -> float:
     """The size of a drift's gradient, in root mean square over transitions and without its noise."""
-    x, d, m = data.inputs, data.n_outputs, data.n_inputs
+    x, d, m, held = data.inputs, data.n_outputs, data.n_inputs, slice(data.n_inputs - data.n_covariates, None)
     unit = x.std(axis=0)
-    in_units = unit / unit[-d:, None]
+    in_units = unit / unit[moving(data), None]
+    in_units[:, held] = 0.0
     J, noise = drift.jacobian(x), (doubts.jacobian(x).reshape(len(x), d, -1, m) ** 2).sum(axis=2)
     size = float(((J * in_units) ** 2).sum())
     certain = 1 - float((noise * in_units**2).sum()) / size if size > 0 else 0.0
@@ -116,10 +119,11 @@ def _contradicted(drift: FourierSeries, data: Transitions, box: Float) -> bool:
     """
     if data.kind == "underdamped":
         return False
-    x, unit = data.inputs, data.increments.std(axis=0)
+    x, unit, state = data.inputs.copy(), data.increments.std(axis=0), moving(data)
+    box = endless(box, data.periods)[:, state]
     for _ in range(SUBSTEPS):
-        x = np.clip(x + data.h[:, None] / SUBSTEPS * drift(x), *box)
-    expected, moved = (x - data.inputs) / unit, data.increments / unit
+        x[:, state] = np.clip(x[:, state] + data.h[:, None] / SUBSTEPS * drift(x), *box)
+    expected, moved = (x - data.inputs)[:, state] / unit, data.increments / unit
     total = float((expected**2).sum())
     share = float((expected * moved).sum()) / total
     error = float(np.sqrt((expected**2 * (moved - share * expected) ** 2).sum())) / total

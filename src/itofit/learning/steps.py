@@ -182,7 +182,7 @@ class _Places:
         self.count = followed.count / followed.count.sum()
         self.least_trust = least_trust
         self.last: tuple[Step, _FeaturesOfStep] | None = None
-        self.underdamped = data.kind == "underdamped"
+        self.underdamped, self.n_held = data.kind == "underdamped", data.n_covariates
         self.weight = self.count * data.h / (self.count @ data.h)
         self.basis, self.scaling, self.learned, self.learned_sigma = basis, scaling, drift, sigma
         self.noise = posterior_squares(drift.systems, drift.unit)
@@ -216,9 +216,8 @@ class _Places:
     def followed(self, drift: Posterior, sigma: Sigma, noise: Float, made: Float) -> _State:
         """The steps that a drift and a covariance make, of whose corrections some shares (2,) were made."""
         series = self.basis.series(drift.amplitudes[:, 0], drift.amplitudes[:, 1:].T, self.scaling)
-        step = moments_of_step(
-            self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))), underdamped=self.underdamped
-        )
+        how = {"underdamped": self.underdamped, "n_held": self.n_held}
+        step = moments_of_step(self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))), **how)
         return _State(drift, sigma, noise, step, *self.distances(step.mean, step.covariance), made)
 
     def during(self, step: Step) -> _FeaturesOfStep:

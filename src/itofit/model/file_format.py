@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from itofit._checks import InputError, ModelFileError, count, flag, one_of, positive
 from itofit.data.names import Kind
+from itofit.data.periods import is_periodic
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
@@ -181,8 +182,13 @@ def _check_model(sde: LearnedSDE) -> None:
     one_of("link", sde.link, tuple(LINKS))
     one_of("kind", sde.kind, get_args(Kind))
     flag("drift_in_noise_units", sde.drift_in_noise_units)
-    if sde.kind != "general" and m != (d if sde.kind == "diffusion" else 2 * d):
-        raise InputError(f"a model of kind {sde.kind!r} with {d} outputs cannot have {m} inputs")
+    s = m - count("n_covariates", sde.n_covariates, least=0)
+    if s < 1 or (sde.kind != "general" and s != (d if sde.kind == "diffusion" else 2 * d)):
+        raise InputError(f"a model of kind {sde.kind!r} with {d} outputs cannot have {s} inputs besides covariates")
+    _check_array("periods", sde.periods, (2, m))
+    periodic = is_periodic(sde.periods)
+    if sde.periods[:, ~periodic].any() or (sde.periods != sde.box)[:, periodic].any():
+        raise InputError("periods must be the range of periodic inputs, and zero for others")
     _check_array("box", sde.box, (2, m))
     _check_array("floor_factor", sde.floor_factor, (d, d))
     _check_array("limits", np.minimum(sde.limits, LARGEST), (2, d))

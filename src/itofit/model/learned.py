@@ -72,6 +72,10 @@ class LearnedSDE(SDE):
         Whether `drift_function` is g in f = Σ^½ g, as the paper's additional drift step learns it.
     input_names, output_names : tuples of str
         What the m inputs and d outputs are called; by default x, or x1, x2, ..., as in `Transitions`.
+    n_covariates : int
+        How many of the inputs, the last ones, come from outside and do not move.
+    periods : array of shape (2, m)
+        Where one period of each input begins and ends; both zero if it is not periodic.
     """
 
     drift_function: LearnedFunction
@@ -94,12 +98,16 @@ class LearnedSDE(SDE):
     drift_in_noise_units: bool = False
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
+    n_covariates: int = 0
+    periods: Float = None  # type: ignore[assignment]  # then zeros
 
     def __post_init__(self) -> None:
         form = self.n_inputs, self.n_outputs, self.kind
-        inputs, outputs = names_of(*form, self.input_names or None, self.output_names or None)
+        inputs, outputs = names_of(*form, self.input_names or None, self.output_names or None, self.n_covariates)
         object.__setattr__(self, "input_names", inputs)
         object.__setattr__(self, "output_names", outputs)
+        if self.periods is None:
+            object.__setattr__(self, "periods", np.zeros((2, self.n_inputs)))
 
     # The functions
 
@@ -262,7 +270,8 @@ class LearnedSDE(SDE):
         for start in range(0, len(points), BATCH_ROWS):
             at = points[start : start + BATCH_ROWS]
             h = np.full(len(at), correction.h)
-            step = moments_of_step(at, h, self.drift, self.covariance, underdamped=self.kind == "underdamped")
+            how = {"underdamped": self.kind == "underdamped", "n_held": self.n_covariates}
+            step = moments_of_step(at, h, self.drift, self.covariance, **how)
             change = step.average(correction.spread) - correction.spread(at)
             squares = (step.average(self.drift) - self.drift(at)) ** 2
             trust[start : start + len(at)] = correction.trust(variances(change, self.n_outputs), squares)

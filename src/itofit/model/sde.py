@@ -29,9 +29,11 @@ from itofit._progress import Progress
 from itofit.data.layout import optional
 from itofit.data.names import Kind, check_variables, default_names
 from itofit.data.passes import Data, add_up
+from itofit.data.periods import endless, wrapped
 from itofit.data.trajectories import frame_of
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import Factor, factors, square_root
+from itofit.model.drivers import Drive, driver_of
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.likelihood import gaussian_nll
 from itofit.model.simulation import Outside, Steps, gaussian_paths
@@ -76,6 +78,31 @@ class SDE(ABC):
             """Smallest and largest value of each input between which the functions are known: shape (2, m)."""
 
     @property
+    def n_covariates(self) -> int:
+        """How many of the inputs, the last ones, come from outside and do not move."""
+        return 0
+
+    @property
+    def periods(self) -> Float:
+        """Where one period of each input begins and ends, both zero if it is not periodic: shape (2, m)."""
+        return np.zeros((2, self.n_inputs))
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """What the inputs that are the state are called."""
+        return self.input_names[: self.n_inputs - self.n_covariates]
+
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        """What the inputs from outside are called."""
+        return self.input_names[self.n_inputs - self.n_covariates :]
+
+    @property
+    def _range(self) -> Float:
+        """The box, without ends in the directions of periodic inputs."""
+        return endless(self.box, self.periods)
+
+    @property
     def scheme(self) -> Scheme:
         """The moments of a step that this equation is meant for: "euler" or "corrected"."""
         return "euler"
@@ -110,11 +137,22 @@ class SDE(ABC):
 
     def _points(self, x: npt.ArrayLike) -> Float:
         """Points as an array of shape (n, m); of a data frame with columns of the inputs' names, those columns."""
-        return columns("x", self._in_order(x), n_columns=self.n_inputs)
+        given = self._in_order(x, self.input_names)
+        shape, s = np.shape(given), len(self.state_names)
+        if self.n_covariates and (shape[1:] == (s,) or (s == 1 and len(shape) < 2)):
+            raise InputError(
+                "{x} holds values of {state} alone, but drift and covariance also depend on {drivers}, from outside: "
+                "give {x} of shape (n, {m}), as in np.column_stack([{state}, {drivers}])",
+                x=Option("x"),
+                state=", ".join(self.state_names),
+                drivers=", ".join(self.covariate_names),
+                m=self.n_inputs,
+            )
+        return columns("x", given, n_columns=self.n_inputs)
 
-    def _in_order(self, x: npt.ArrayLike) -> npt.ArrayLike:
-        """Of a data frame with columns of the inputs' names, those columns in their order; anything else as it is."""
-        names = list(self.input_names)
+    def _in_order(self, x: npt.ArrayLike, wanted: tuple[str, ...]) -> npt.ArrayLike:
+        """Of a data frame with columns of some names, those columns in their order; anything else as it is."""
+        names = list(wanted)
         if hasattr(x, "columns") and set(names) <= set(x.columns):
             return x[names]  # type: ignore[index]
         return x
@@ -166,7 +204,7 @@ class SDE(ABC):
         """
 
         def at(points: Float) -> Float:
-            return np.clip(points, *self.box) if within else points
+            return np.clip(points, *self._range) if within else points
 
         if scheme == "euler":
             return self.drift(at(x)), self.covariance(at(x))
@@ -176,6 +214,7 @@ class SDE(ABC):
             lambda points: self.drift(at(points)),
             lambda points: self.covariance(at(points)),
             underdamped=self.kind == "underdamped",
+            n_held=self.n_covariates,
         )
         return step.mean, step.covariance
 
@@ -237,6 +276,7 @@ class SDE(ABC):
         dt: float,
         n_steps: int,
         *,
+        covariates: Drive | None = None,
         scheme: Scheme | None = None,
         outside: Outside = "nearest",
         rng: RNG = None,
@@ -250,6 +290,7 @@ class SDE(ABC):
         dt: float,
         n_steps: int,
         *,
+        covariates: Drive | None = None,
         scheme: Scheme | None = None,
         outside: Outside = "nearest",
         rng: RNG = None,
@@ -262,6 +303,7 @@ class SDE(ABC):
         dt: float,
         n_steps: int,
         *,
+        covariates: Drive | None = None,
         scheme: Scheme | None = None,
         outside: Outside = "nearest",
         rng: RNG = None,
@@ -279,6 +321,11 @@ class SDE(ABC):
             Time step.
         n_steps : int
             Number of steps.
+        covariates : array or callable, optional
+            What drives the equation from outside, if something does: an array of shape (n_steps, k), or (n_paths,
+            n_steps, k) for each path its own, (k,) if it is constant; or a function of time from 0 that returns (k,)
+            or (n_paths, k). A step is made with the values at its start. One more row, after the last step, may be
+            there.
         scheme : {"euler", "corrected"}, optional
             "euler": steps of mean dt·f and covariance dt·Σ (symplectic ones for underdamped systems). "corrected": of
             the moments that `step_moments` gives for dt, at about ten times the cost; a model that was corrected for
@@ -292,11 +339,13 @@ class SDE(ABC):
             Show progress; None: on a terminal, after two seconds.
         as_frame : bool
             Return a pandas DataFrame with a row for each path and time, which `Transitions.from_dataframe` and
-            `itofit.files.read_transitions` take: columns track (from 0), time (from 0) and the names of the state.
+            `itofit.files.read_transitions` take: columns track (from 0), time (from 0), the names of the state, and
+            those of covariates.
 
         Returns
         -------
         array of shape (n_paths, n_steps + 1, s), or DataFrame of n_paths · (n_steps + 1) rows
+            Periodic variables are within their period; np.unwrap(..., period=...) undoes that.
 
         Examples
         --------
@@ -329,10 +378,11 @@ class SDE(ABC):
             text = "{table} needs the column {name!r}, but a variable is called so"
             raise InputError(text, table=Either(python="as_frame=True", command="the table"), name=taken[0])
         random, _ = generator(rng)
+        starts = self._starts(x0)
+        driver = driver_of(covariates, self.covariate_names, len(starts), n_steps, dt)
+        steps = self._steps(dt, scheme, outside)._replace(covariates=None if driver is None else driver.at)
         with Progress(progress) as bar, one_blas_thread:  # set once, and not for each of many small products
-            paths, share_outside = gaussian_paths(
-                random, self._starts(x0), dt, n_steps, self._steps(dt, scheme, outside), bar
-            )
+            paths, share_outside = gaussian_paths(random, starts, dt, n_steps, steps, bar)
         if share_outside and outside != "stop":
             share = f"{share_outside:.2%}" if share_outside >= 1e-4 else "Less than 0.01%"
             used = "those of the nearest point in it" if outside == "nearest" else "values extrapolated from it"
@@ -342,6 +392,8 @@ class SDE(ABC):
                 ExtrapolationWarning,
                 stacklevel=2,
             )
+        if as_frame and driver is not None:
+            paths = np.concatenate([paths, driver.over(n_steps + 1)], axis=2)
         return frame_of(pandas, paths, dt, self.input_names) if as_frame else paths
 
     def _steps(self, dt: float, scheme: Scheme, outside: Outside) -> Steps:
@@ -350,25 +402,26 @@ class SDE(ABC):
         def rates(at: Float) -> tuple[Float, Float]:
             within = outside != "extrapolate"
             if scheme == "euler":
-                near = np.clip(at, *self.box) if within else at
+                near = np.clip(at, *self._range) if within else at
                 return self.drift(near), self._root(near)
             mean, covariance = self._moments(at, np.full(len(at), dt), scheme, within=within)
             return mean, factors(covariance)
 
         underdamped = self.kind == "underdamped"
         force = self.drift if scheme == "corrected" and underdamped else None
-        return Steps(rates, self.box, outside, underdamped, force)
+        periods = self.periods[:, : len(self.state_names)]
+        return Steps(rates, self._range, outside, underdamped, force, periods=periods if periods.any() else None)
 
     def _starts(self, x0: npt.ArrayLike) -> Float:
         """Initial states as an array of shape (n_paths, s)."""
-        s = self.n_outputs if self.kind == "diffusion" else 2 * self.n_outputs
-        starts = float_array("x0", self._in_order(x0))
+        s = len(self.state_names)
+        starts = float_array("x0", self._in_order(x0, self.state_names))
         if starts.ndim == 0 or (s > 1 and starts.shape == (s,)):
             starts = starts.reshape(1, -1)
         starts = columns("x0", starts, n_columns=s)
         if not len(starts):
             raise InputError("{x0} holds no starting point", x0=Option("x0"))
-        return starts
+        return wrapped(starts, self.periods[:, :s])
 
 
 class UnnamedSDE(SDE):
@@ -377,9 +430,9 @@ class UnnamedSDE(SDE):
     @property
     def input_names(self) -> tuple[str, ...]:
         """What the inputs are called."""
-        return default_names(self.n_inputs, self.n_outputs, self.kind)[0]
+        return default_names(self.n_inputs, self.n_outputs, self.kind, self.n_covariates)[0]
 
     @property
     def output_names(self) -> tuple[str, ...]:
         """What the outputs are called."""
-        return default_names(self.n_inputs, self.n_outputs, self.kind)[1]
+        return default_names(self.n_inputs, self.n_outputs, self.kind, self.n_covariates)[1]

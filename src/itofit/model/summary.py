@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from itofit.data.names import plural
+from itofit.data.periods import periods_text
 from itofit.matrices.links import LINKS, LinkName
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model.training import Candidate, Stop, Training
@@ -34,6 +35,8 @@ def summary_of(sde: LearnedSDE) -> str:
     lines = [
         f"itofit {sde.version}: {sde.kind}, {dimensions(sde)}",
         _line("variables", _variables(sde)),
+        *([_line("driven by", ", ".join(sde.covariate_names))] if sde.n_covariates else []),
+        *([_line("periodic", text)] if (text := periods_text(sde.input_names, sde.periods)) else []),
         _line("data", f"{sde.data}; frequencies searched on {sde.searched_on}" if drift.by_evidence else str(sde.data)),
         _line("drift", training_text(drift)),
     ]
@@ -70,7 +73,7 @@ def dimensions(sde: LearnedSDE) -> str:
 
 
 def _variables(sde: LearnedSDE) -> str:
-    inputs, outputs = ", ".join(sde.input_names), ", ".join(sde.output_names)
+    inputs, outputs = ", ".join(sde.state_names), ", ".join(sde.output_names)
     return inputs if inputs == outputs else f"{inputs}; {outputs} {'moves' if sde.n_outputs == 1 else 'move'}"
 
 
