@@ -24,6 +24,8 @@ OPTIONS = {
     "scheme": "--scheme",
     "n_steps": "--steps",
     "rng": "--seed",
+    "covariates": "--covariate",
+    "periodic": "--periodic",
 }
 """Arguments of the library's functions, and the options that set them. Other arguments keep their names."""
 

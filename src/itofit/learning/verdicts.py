@@ -46,7 +46,7 @@ def check_learnable(survey: Survey, data: Data) -> None:
                 "depend on it; {left_out}",
                 column=column,
                 low=low,
-                left_out=Either(python="remove the column", command="leave it out of --state"),
+                left_out=Either(python="remove the column", command="leave it out of --state or --covariate"),
             )
         if not max(-low, high) < LARGEST_INPUT:
             raise InputError("{column} is too large for double precision; change its unit", column=column)
@@ -61,7 +61,7 @@ def check_learnable(survey: Survey, data: Data) -> None:
                 low=low,
                 left_out=Either(
                     python="remove it from the increments (it may stay in the inputs)",
-                    command="leave it out of --state",
+                    command="leave it out of --state or --covariate",
                 ),
             )
         if not LEAST_SQUARE < survey.largest_square[place] < LARGEST_SQUARE:
@@ -83,7 +83,7 @@ def _check_independent(survey: Survey, data: Data) -> None:
     raise InputError(
         f"{{column}} is {relation} of {listed} in every row: their effects cannot be told apart; {{left_out}}",
         column=column,
-        left_out=Either(python="remove one of these columns", command="leave one of them out of --state"),
+        left_out=Either(python="remove one of these columns", command="leave one of them out of --state or --covariate"),
         **fields,
     )
 

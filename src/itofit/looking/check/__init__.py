@@ -96,6 +96,8 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
         raise InputError(f"data must be Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
     level = fraction("level", level)
     random, _ = generator(rng)
+    if data.n_covariates != sde.n_covariates:
+        check_variables(sde, data)
     if (data.n_inputs, data.n_outputs, data.kind) != (sde.n_inputs, sde.n_outputs, sde.kind):
         raise InputError(
             f"the model has {plural(sde.n_inputs, 'input')} and {plural(sde.n_outputs, 'output')}, kind {sde.kind!r}, "

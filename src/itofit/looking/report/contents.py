@@ -14,6 +14,7 @@ import numpy as np
 from itofit._checks import RNG, InputError, generator
 from itofit._version import __version__
 from itofit.data.passes import Data
+from itofit.data.periods import periods_text
 from itofit.data.transitions import Transitions
 from itofit.looking.check import Diagnosis, check
 from itofit.looking.check.examined import rows_in_memory
@@ -79,6 +80,11 @@ def _headline(sde: LearnedSDE, data: Data, diagnosis: Diagnosis, heading: str) -
     if sde.data.left_out is not None:
         learned += f" ({sde.data.left_out.n:,} longer than {sde.data.left_out.max_h:.3g} were left out)"
     yield page.paragraph(f"{learned}; shown and checked with {judged}.")
+    if sde.n_covariates:
+        drivers = ", ".join(sde.covariate_names)
+        yield page.paragraph(f"Driven from outside by {drivers}, taken as given and held during a step.")
+    if periodic := periods_text(sde.input_names, sde.periods):
+        yield page.paragraph(f"Periodic: {periodic}.")
     yield page.verdict_box(diagnosis.worst, _overall(diagnosis))
 
 
