@@ -12,6 +12,7 @@ from itofit._blocks import n_threads
 from itofit._checks import RNG, InputError, Option, generator
 from itofit._progress import Progress
 from itofit.data.passes import Data
+from itofit.data.periods import is_periodic
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.long_steps import without_long_steps
@@ -184,6 +185,13 @@ def _check_data(data: object, options: FitOptions) -> None:
     if not isinstance(data, Data):
         made_by = "from_dataframe" if hasattr(data, "columns") else "from_trajectories and from_pairs"
         raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.{made_by}")
+    if not options.refine and is_periodic(data.periods).any():
+        raise InputError(
+            "{option} knows no periodic variables, whose frequencies must be whole harmonics: make the data without "
+            "{periodic}, or leave refine=False out",
+            option=Option("refine", False),
+            periodic=Option("periodic"),
+        )
     if options.corrects_step(data.kind) and data.kind == "general":
         raise InputError(
             "{option} needs inputs that follow from the state that moves; these transitions are of kind "

@@ -40,7 +40,7 @@ def check_learnable(survey: Survey, data: Data) -> None:
         raise InputError(f"at least {least} transitions are needed to learn from, got {survey.n_rows}{hint}")
     for place, (low, high) in enumerate(zip(survey.low, survey.high, strict=True)):
         column = _variable(data, "inputs", place)
-        if low == high:
+        if low == high or np.ptp(survey.sample[:, place]) == 0 < data.periods[:, place].any():
             raise InputError(
                 "{column} is constant ({low:g}): nothing can be learned of how drift and covariance "
                 "depend on it; {left_out}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
@@ -33,6 +34,12 @@ class Targets(NamedTuple):
     spread: Float  # (m,): by how much the range of the points exceeds that of most of them
     mean: Float  # (p,): what was taken off the targets
     linear_stays: bool = False  # whether linear terms are never switched off
+    periods: tuple[bool, ...] = ()  # whether each input is periodic; none is, if there are no entries
+
+    @property
+    def periodic(self) -> npt.NDArray[np.bool_]:
+        """Whether each input is periodic, shape (m,)."""
+        return np.array(self.periods or (False,) * self.n_inputs)
 
     @property
     def n_inputs(self) -> int:
@@ -45,7 +52,7 @@ class Targets(NamedTuple):
         if not self.linear_stays:
             return None
         share = min(1.0, self.n / (ROWS_OF_DOUBT * self.n_inputs**2))
-        of_waves = DOUBT_OF_ONE_INPUT if self.n_inputs == 1 else DOUBT
+        of_waves = DOUBT_OF_ONE_INPUT if self.n_inputs == 1 and not self.periodic.any() else DOUBT
         return LinearPrior(doubt=1 - share, doubt_of_waves=of_waves, least=LEAST_SQUARE * share)
 
 
@@ -113,10 +120,11 @@ def fitted_waves(
         Groups of products of two inputs.
     """
     m = targets.n_inputs
-    long = [LINEAR_FREQUENCY * np.eye(m), *(product_waves(g, m) for g in products)]
+    straight = np.flatnonzero(~targets.periodic)  # a periodic input has no linear term
+    long = [LINEAR_FREQUENCY * np.eye(m)[straight], *(product_waves(g, m) for g in products)]
     waves = np.concatenate([*long, omega, found])
     of_found = np.array([group_of_wave(wave) for wave in found], dtype=int)
-    kind = np.concatenate([np.arange(-m, 0), np.repeat(np.array(products, dtype=int), 2), group, of_found])
+    kind = np.concatenate([straight - m, np.repeat(np.array(products, dtype=int), 2), group, of_found])
     order = np.argsort(kind, kind="stable")
     waves, kind = waves[order], kind[order]
     gram, right = targets.equations.real_gram(np.concatenate([waves, np.zeros((1, m))]))

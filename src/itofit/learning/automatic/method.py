@@ -22,6 +22,7 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit._progress import Progress
 from itofit.data.passes import add_up
+from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.all_rows import AllRows
 from itofit.learning.automatic.candidates import Comparison, ResidualProducts
@@ -102,7 +103,7 @@ class Automatic:
         found = np.empty((0, self.data.n_inputs))
         while True:
             cells = self.plan.gather(self.data, _moves_and_products, self.bar, "reading")
-            targets, shown = drift_targets(cells, self.d, self.arff), _shown(self.bar, "drift")
+            targets, shown = self._periodic(drift_targets(cells, self.d, self.arff)), _shown(self.bar, "drift")
             searched = search(self.task.rng, targets, self.arff, mixed=self.d > 1, found=found, on_iteration=shown)
             n = self.plan.split.n_searched
             if not self.plan.drawn or self.arff.search_rows is not None or n == self.plan.most_rows:
@@ -117,9 +118,15 @@ class Automatic:
         rows = DriftCells(X, cells.duration, cells.sums[:, : self.d], cells.fold)
         return LearnedDrift(drift_of_one_covariance(searched.best, cells, rows, self.arff.ridge), searched, cells, rows)
 
+    def _periodic(self, targets: Targets) -> Targets:
+        """Targets that know which inputs are periodic."""
+        periodic = is_periodic(self.data.periods)
+        return targets._replace(periods=tuple(periodic.tolist())) if periodic.any() else targets
+
     def _left_over(self, waves: FittedWaves, targets: Targets) -> Waves:
         """Peaks that stand out of what waves leave over of all transitions."""
-        lattice = Lattice(self.task.rng, self.data.n_inputs, reach_of(self.data.n_inputs))
+        m = self.data.n_inputs
+        lattice = Lattice(self.task.rng, m, reach_of(m), targets.periodic)
         mean, n_rows = targets.mean, self.task.survey.n_rows
 
         def sums(block: Transitions, number: int) -> Sums:
@@ -170,7 +177,7 @@ class Automatic:
             return before if again.loss > before.sigma.loss + MOST_LOST * self.d else before._replace(sigma=again)
         asked = self.task.options.structure
         structure: Structure | None = None if asked == "auto" else asked
-        targets = covariance_targets(products, structure or "full", self.covariance_arff)
+        targets = self._periodic(covariance_targets(products, structure or "full", self.covariance_arff))
         searched = search(self.task.rng, targets, self.covariance_arff, on_iteration=_shown(self.bar, "covariance"))
         bases = {"start": searched.start.basis_in_use}
         if searched.improved:

@@ -9,7 +9,7 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Int
 from itofit.learning.automatic.evidence import amplitude_ridges, solve_penalised
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves
-from itofit.waves.wave_groups import products_of_inputs
+from itofit.waves.wave_groups import inputs_of_group, products_of_inputs
 
 FALSE_ALARM = 0.01
 """Probability that noise alone makes a product stand out, over all products and outputs."""
@@ -40,6 +40,9 @@ def _standing(fit: FittedWaves, targets: Targets) -> Int:
     m, V = targets.n_inputs, fit.V
     omega, group = fit.walking
     along, groups = group < m, products_of_inputs(m)
+    groups = groups[[not targets.periodic[list(inputs_of_group(g, m))].any() for g in groups.tolist()]]
+    if not len(groups):
+        return NO_PRODUCTS
     fit = fitted_waves(omega[along], group[along], fit.found, targets, V, None, groups)
     places = np.flatnonzero(fit.basis.group < -m)
     squares = np.zeros((len(groups), len(V)))
@@ -47,5 +50,5 @@ def _standing(fit: FittedWaves, targets: Targets) -> Int:
         P = amplitude_ridges(own.ridges[None], fit.basis)[1:]
         with one_blas_thread:
             variance = own.variance * solve_penalised(fit.A, fit.b @ V[j], P)[1]
-        squares[fit.basis.group[places] - groups[0], j] = own.c[places] ** 2 / variance[places]
+        squares[np.searchsorted(groups, fit.basis.group[places]), j] = own.c[places] ** 2 / variance[places]
     return np.asarray(groups[squares.max(axis=1) > scipy.special.chdtri(1, FALSE_ALARM / squares.size)])

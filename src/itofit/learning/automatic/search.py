@@ -26,6 +26,7 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves, noise_units, regressed
+from itofit.learning.automatic.harmonics import stretched
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.product_terms import NO_PRODUCTS, with_products
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
@@ -183,9 +184,10 @@ def _look_first(walk: Walk, judge: _Judge, found: Float) -> None:
     if looked is not start:
         judge(0, looked)
         walk.go_to(omega, group, found)
-        judge(0, walk.look(walk.fitted_without_long_waves()))  # which distort peaks of waves that are hardly shorter
+        if len(found) or not walk.targets.periodic.all():  # there are linear terms, or waves that stood out before
+            judge(0, walk.look(walk.fitted_without_long_waves()))  # long ones distort peaks of hardly shorter ones
     for times in SHORTER.get(walk.n_inputs, SHORTER_MANY) if walk.targets.linear_stays else ():
-        walk.go_to(np.clip(times * omega, -walk.reach, walk.reach), group, found)
+        walk.go_to(stretched(walk.rng, omega, times, walk.reach, walk.targets.periodic), group, found)
         shorter = walk.fitted()
         if shorter.log_evidence > start.log_evidence:
             judge(0, walk.look(shorter), least_gain=0.0)  # for as much evidence the more flexible ones

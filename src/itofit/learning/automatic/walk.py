@@ -9,6 +9,7 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves
+from itofit.learning.automatic.harmonics import TURN, first_harmonics, on_lattice, start_spread
 from itofit.learning.automatic.periodogram import Lattice, Waves, separate_peaks, top_of_peak
 from itofit.learning.metropolis import Kernel, magnitude, metropolis_step
 from itofit.waves.parameters import ARFF
@@ -63,9 +64,10 @@ def reach_of(n_inputs: int) -> float:
 
 def long_waves(rng: np.random.Generator, group: Int, targets: Targets) -> Float:
     """Frequencies (K, m) to start from: waves much longer than the data."""
-    free = directions(group, targets.n_inputs)
+    free, periodic = directions(group, targets.n_inputs), targets.periodic
     spread = np.minimum(START * targets.spread, reach_of(targets.n_inputs) / 4)
-    return np.asarray(free * spread * rng.standard_normal(free.shape))
+    omega = free * start_spread(spread, periodic) * rng.standard_normal(free.shape)
+    return first_harmonics(on_lattice(omega, periodic), free, periodic)
 
 
 class Walk:
@@ -89,7 +91,7 @@ class Walk:
         self.false_alarm = FALSE_ALARM
         self.found = np.empty((0, self.n_inputs))  # frequencies that stood out
         self.products = products  # groups of products of two inputs that stood out
-        self.lattice = Lattice(rng, self.n_inputs, self.reach)
+        self.lattice = Lattice(rng, self.n_inputs, self.reach, targets.periodic)
         self.left = Waves(self.found, np.empty(0), len(V))  # what stood out at the last look
         self.looked_at: FittedWaves | None = None  # the last one that was extended, or could not be
         self.acceptance: list[float] = []
@@ -123,7 +125,10 @@ class Walk:
             delta = np.exp(rng.uniform(np.log(SHORTEST_STEP), np.log(LONGEST_STEP), (K, 1)))
         else:
             delta = np.full((K, 1), self.arff.delta)
-        proposal = omega + self.free * delta * rng.standard_normal(omega.shape)
+        periodic = self.targets.periodic
+        step = self.free * delta * rng.standard_normal(omega.shape)
+        proposal = omega + np.where(periodic, TURN * np.rint(step), step)
+        proposal = first_harmonics(proposal, self.free, periodic)
         return np.where(np.abs(proposal).max(axis=1, keepdims=True) > self.reach, omega, proposal)
 
     def _members(self) -> list[Int]:
@@ -153,7 +158,7 @@ class Walk:
             peaks = separate_peaks(self.left, min(room, MOST_PEAKS)).omega
             if not self._add_pairs(peaks):
                 strengths = self._strengths(fit)
-                tops = [top_of_peak(omega, self.targets.u, strengths) for omega in peaks]
+                tops = [top_of_peak(omega, self.targets.u, strengths, self.targets.periodic) for omega in peaks]
                 self.found = np.concatenate([self.found, tops])
             fit = self.fitted()
             self.compare(fit)
