@@ -17,8 +17,8 @@ from itofit.cli.app import app, explained, print_aside, print_json, print_text
 from itofit.cli.arguments import File, Json, Model, Seed, check_installed, check_writable, writing
 from itofit.cli.columns import Columns
 from itofit.cli.held_out import hold_out
-from itofit.cli.outside import drive_from
 from itofit.cli.option_groups import with_option_groups
+from itofit.cli.outside import drive_from
 from itofit.cli.words import word, worded
 from itofit.data.periods import is_periodic
 from itofit.looking.check.examined import without_longer

@@ -12,7 +12,9 @@ from itofit._checks import Float, InputError
 from itofit.data.layout import optional
 from itofit.model.learned import LearnedSDE
 
-PERIODIC = "--periodic must be a name and its period, such as angle=2pi, angle=-180:180 or angle=2pi,hour=24, got {text!r}"
+PERIODIC = (
+    "--periodic must be a name and its period, such as angle=2pi, angle=-180:180 or angle=2pi,hour=24, got {text!r}"
+)
 
 
 def periods_from(text: str | None) -> dict[str, float | tuple[float, float]] | None:

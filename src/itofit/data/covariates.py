@@ -47,7 +47,7 @@ def covariates_of_trajectories(covariates: Covariates, paths: list[Float]) -> li
         shape = len(paths), len(paths[0])
         if given.ndim == 3 or (given.ndim == 2 and len(paths) > 1 and given.shape == shape and len(given) != shape[1]):
             given = list(given)
-    if isinstance(given, list | tuple) and len(given) and np.ndim(given[0]) > 0:
+    if isinstance(given, list | tuple) and given and np.ndim(given[0]) > 0:
         if len(given) != len(paths):
             raise InputError(
                 "{option} must have one array for each trajectory: expected {expected}, got {got}",

@@ -314,9 +314,9 @@ class Layout(NamedTuple):
         if self.time is not None:
             clock, origin = table.times(self.time, self.unit, origin)
         states = np.column_stack([table.numbers(name) for name in self.state + self.velocity])
-        if self.covariates:
-            own = [clock if name == self.time else table.numbers(name) for name in self.covariates]
-            states = np.column_stack([states, *own])
+        for name in self.covariates:
+            own = clock if clock is not None and name == self.time else table.numbers(name)
+            states = np.column_stack([states, own])
         track, labels = table.labels(self.track) if self.track else (np.zeros(len(states), dtype=np.intp), None)
         rows = Observations(
             states, clock, track, labels, np.arange(len(states)), table.place, lambda i: table.shown(self.time, i)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from itofit._checks import Float, InputError, Option
 from itofit.data.names import HasVariables, did_you_mean
 
-Periodic: TypeAlias = Mapping[Hashable, "float | tuple[float, float]"]
+Periodic: TypeAlias = Mapping[Any, float | tuple[float, float]]
 """By name or number of a variable: the length of its period, or where one period begins and ends."""
 
 
@@ -57,11 +57,11 @@ def _place(name: Hashable, names: tuple[str, ...]) -> int:
 
 def _period(name: Hashable, period: object) -> tuple[float, float]:
     """Where a period begins and ends; one that is given by its length begins at zero."""
-    ends = [0.0, period] if isinstance(period, numbers.Real) else period
+    ends: Any = [0.0, period] if isinstance(period, numbers.Real) else period
     known = isinstance(ends, Sequence | np.ndarray) and not isinstance(ends, str) and len(ends) == 2
-    if known and all(isinstance(end, numbers.Real) and np.isfinite(end) for end in ends):  # type: ignore[union-attr]
-        low, high = map(float, ends)  # type: ignore[arg-type]
-        if high > low and not isinstance(period, bool):
+    if known and all(isinstance(end, numbers.Real) and not isinstance(end, bool) for end in ends):
+        low, high = map(float, ends)
+        if np.isfinite(high - low) and high > low:
             return low, high
     raise InputError(
         "{periodic}: the period of {name} must be a number > 0, or where it begins and ends, such as (-180, 180), got "

@@ -24,7 +24,6 @@ from itofit._checks import (
     positive,
 )
 from itofit.data.covariates import Covariates, covariates_of_trajectories
-from itofit.data.names import plural
 from itofit.data.step_limits import StepLimits
 
 MANY_VARIABLES = 10
@@ -210,7 +209,7 @@ def complete(rows: Float) -> npt.NDArray[np.bool_]:
 
 
 class Observations(NamedTuple):
-    """Rows of a table in order: states (n, s) with covariates as the last, times, tracks, and what messages call them."""
+    """Rows of a table in order: states (n, s), covariates as the last, times, tracks, and what messages call them."""
 
     states: Float
     clock: Float | None  # (n,), NaN where the time is missing

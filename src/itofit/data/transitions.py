@@ -283,8 +283,9 @@ class Transitions(MoveRows):
         >>> data.increments.ravel(), data.h, data.groups.tolist(), data.input_names
         (array([ 0.5, -2. ]), array([0.5, 1. ]), ['a', 'b'], ('x',))
         """
-        limits, layout = step_limits(min_h, max_h), checked_layout(
-            state, time, track, dt, velocity, unit, covariates, periodic
+        limits, layout = (
+            step_limits(min_h, max_h),
+            checked_layout(state, time, track, dt, velocity, unit, covariates, periodic),
         )
         return cls._from_moves(layout, moves_in_table(layout, Table(df), limits))
 
@@ -373,8 +374,8 @@ class Transitions(MoveRows):
         names, velocity_names, drivers = ([str(name) for name in own] for own in layout.variables)
         places = np.cumsum([len(names), len(velocity_names)])
         (x0, v0, u), (x1, v1, _) = (np.split(rows, places, axis=1) for rows in (moves.start, moves.end))
-        driven = (u, drivers) if drivers else (None, None)
+        driven: dict[str, Any] = {"covariates": u, "covariate_names": drivers} if drivers else {}
+        driven["periodic"] = layout.periodic
         if not layout.velocity:
-            return cls.from_pairs(x0, x1, moves.h, moves.groups, names, *driven, layout.periodic)
-        both = names, velocity_names
-        return cls.from_underdamped(x0, v0, x1, v1, moves.h, moves.groups, *both, *driven, layout.periodic)
+            return cls.from_pairs(x0, x1, moves.h, moves.groups, names, **driven)
+        return cls.from_underdamped(x0, v0, x1, v1, moves.h, moves.groups, names, velocity_names, **driven)

@@ -216,8 +216,15 @@ class _Places:
     def followed(self, drift: Posterior, sigma: Sigma, noise: Float, made: Float) -> _State:
         """The steps that a drift and a covariance make, of whose corrections some shares (2,) were made."""
         series = self.basis.series(drift.amplitudes[:, 0], drift.amplitudes[:, 1:].T, self.scaling)
-        how = {"underdamped": self.underdamped, "n_held": self.n_held}
-        step = moments_of_step(self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))), **how)
+        at = self.scaling.points
+        step = moments_of_step(
+            self.x,
+            self.h,
+            series,
+            lambda x: symmetric(sigma.at(at(x))),
+            underdamped=self.underdamped,
+            n_held=self.n_held,
+        )
         return _State(drift, sigma, noise, step, *self.distances(step.mean, step.covariance), made)
 
     def during(self, step: Step) -> _FeaturesOfStep:

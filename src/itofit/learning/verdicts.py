@@ -83,7 +83,9 @@ def _check_independent(survey: Survey, data: Data) -> None:
     raise InputError(
         f"{{column}} is {relation} of {listed} in every row: their effects cannot be told apart; {{left_out}}",
         column=column,
-        left_out=Either(python="remove one of these columns", command="leave one of them out of --state or --covariate"),
+        left_out=Either(
+            python="remove one of these columns", command="leave one of them out of --state or --covariate"
+        ),
         **fields,
     )
 

@@ -94,7 +94,12 @@ def _array(values: Float, n_paths: int, n_steps: int, k: int) -> Driver:
         values = values[:, None]
     if values.ndim == 2 and values.shape[1] == k:
         values = values[None]
-    if values.ndim != 3 or values.shape[0] not in (1, n_paths) or values.shape[1] not in lengths or values.shape[2] != k:
+    if (
+        values.ndim != 3
+        or values.shape[0] not in (1, n_paths)
+        or values.shape[1] not in lengths
+        or values.shape[2] != k
+    ):
         raise InputError(
             "{covariates} must have a row for each step: expected shape ({n_steps}, {k}), or ({n_paths}, {n_steps}, "
             "{k}) for each path its own, got {got}",

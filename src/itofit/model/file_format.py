@@ -185,11 +185,11 @@ def _check_model(sde: LearnedSDE) -> None:
     s = m - count("n_covariates", sde.n_covariates, least=0)
     if s < 1 or (sde.kind != "general" and s != (d if sde.kind == "diffusion" else 2 * d)):
         raise InputError(f"a model of kind {sde.kind!r} with {d} outputs cannot have {s} inputs besides covariates")
+    _check_array("box", sde.box, (2, m))
     _check_array("periods", sde.periods, (2, m))
     periodic = is_periodic(sde.periods)
     if sde.periods[:, ~periodic].any() or (sde.periods != sde.box)[:, periodic].any():
         raise InputError("periods must be the range of periodic inputs, and zero for others")
-    _check_array("box", sde.box, (2, m))
     _check_array("floor_factor", sde.floor_factor, (d, d))
     _check_array("limits", np.minimum(sde.limits, LARGEST), (2, d))
     if not (sde.box[0] < sde.box[1]).all() or not (np.diagonal(sde.floor_factor) > 0).all():

@@ -270,8 +270,8 @@ class LearnedSDE(SDE):
         for start in range(0, len(points), BATCH_ROWS):
             at = points[start : start + BATCH_ROWS]
             h = np.full(len(at), correction.h)
-            how = {"underdamped": self.kind == "underdamped", "n_held": self.n_covariates}
-            step = moments_of_step(at, h, self.drift, self.covariance, **how)
+            underdamped, n_held = self.kind == "underdamped", self.n_covariates
+            step = moments_of_step(at, h, self.drift, self.covariance, underdamped=underdamped, n_held=n_held)
             change = step.average(correction.spread) - correction.spread(at)
             squares = (step.average(self.drift) - self.drift(at)) ** 2
             trust[start : start + len(at)] = correction.trust(variances(change, self.n_outputs), squares)

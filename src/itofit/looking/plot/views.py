@@ -97,7 +97,7 @@ def medians(data: Transitions) -> Float:
     values = np.median(data.inputs, axis=0)
     for place in range(data.n_inputs - data.n_covariates, data.n_inputs):
         values[place] = np.quantile(data.inputs[:, place], 0.5, method="lower")
-    for place in np.flatnonzero(is_periodic(data.periods)):
+    for place in np.flatnonzero(is_periodic(data.periods)).tolist():
         low, high = data.periods[:, place]
         turn = np.exp(2j * np.pi * (data.inputs[:, place] - low) / (high - low))
         away = np.angle(turn / turn.mean()) if np.abs(turn.mean()) > 0 else np.angle(turn)
