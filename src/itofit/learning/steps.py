@@ -23,6 +23,7 @@ mean is still that of steps of the mean length, by the identity of Wald, but the
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -182,7 +183,8 @@ class _Places:
         self.count = followed.count / followed.count.sum()
         self.least_trust = least_trust
         self.last: tuple[Step, _FeaturesOfStep] | None = None
-        self.underdamped, self.n_held = data.kind == "underdamped", data.n_covariates
+        self.underdamped = data.kind == "underdamped"
+        self.moments = partial(moments_of_step, underdamped=self.underdamped, n_held=data.n_covariates)
         self.weight = self.count * data.h / (self.count @ data.h)
         self.basis, self.scaling, self.learned, self.learned_sigma = basis, scaling, drift, sigma
         self.noise = posterior_squares(drift.systems, drift.unit)
@@ -216,15 +218,7 @@ class _Places:
     def followed(self, drift: Posterior, sigma: Sigma, noise: Float, made: Float) -> _State:
         """The steps that a drift and a covariance make, of whose corrections some shares (2,) were made."""
         series = self.basis.series(drift.amplitudes[:, 0], drift.amplitudes[:, 1:].T, self.scaling)
-        at = self.scaling.points
-        step = moments_of_step(
-            self.x,
-            self.h,
-            series,
-            lambda x: symmetric(sigma.at(at(x))),
-            underdamped=self.underdamped,
-            n_held=self.n_held,
-        )
+        step = self.moments(self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))))
         return _State(drift, sigma, noise, step, *self.distances(step.mean, step.covariance), made)
 
     def during(self, step: Step) -> _FeaturesOfStep:
