@@ -65,7 +65,7 @@ def test_the_beginnings_of_short_tracks_are_kept():
     for start in (8.0, -6.0):
         track = [start]
         for _ in range(40):
-            track.append(0.6 * track[-1] + 0.03 * rng.normal())
+            track.append(0.2 * track[-1] + 0.03 * rng.normal())
         tracks.append(np.array(track))
     data = Transitions.from_trajectories(tracks, dt=0.1)
     found = survey(data, Progress(False))
