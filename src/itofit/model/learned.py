@@ -10,11 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
-from itofit._checks import Float, InputError, Option, fraction
+from itofit._checks import Float, InputError, Option, flag, fraction
 from itofit.data.names import Kind, names_of
+from itofit.data.passes import Data
+from itofit.data.transitions import Transitions
 from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import Scheme, moments_of_step
+from itofit.model.likelihood import student_nll
 from itofit.model.sde import BATCH_ROWS, SDE
 from itofit.model.summary import dimensions, summary_of
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
@@ -22,6 +25,8 @@ from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepC
 UNLIMITED = np.array([[-np.inf], [np.inf]])
 BEYOND_LIMITS = 10.0
 """Factor beyond the limits of Σ at which intervals of variances end."""
+LEAST_FREEDOM, MOST_FREEDOM = 1.0, 1e6
+"""Degrees of freedom of Student's distribution: where Σ could be anything, and where it is Gaussian to a millionth."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -276,6 +281,65 @@ class LearnedSDE(SDE):
             squares = (step.average(self.drift) - self.drift(at)) ** 2
             trust[start : start + len(at)] = correction.trust(variances(change, self.n_outputs), squares)
         return trust
+
+    # How good it is
+
+    @overload
+    def nll(
+        self, data: Data, pointwise: Literal[False] = False, scheme: Scheme | None = None, *, predictive: bool = False
+    ) -> float: ...
+    @overload
+    def nll(
+        self, data: Data, pointwise: Literal[True], scheme: Scheme | None = None, *, predictive: bool = False
+    ) -> Float: ...
+    def nll(
+        self, data: Data, pointwise: bool = False, scheme: Scheme | None = None, *, predictive: bool = False
+    ) -> float | Float:
+        """Mean negative log-likelihood of transitions: smaller is better.
+
+        Parameters
+        ----------
+        data : Transitions
+            Preferably held out of training.
+        pointwise : bool
+            Return the value of each transition, shape (n,), instead of the mean: for paired comparisons.
+        scheme : {"euler", "corrected"}, optional
+            The moments of a step: those of Euler and Maruyama, h f and h Σ, which is the loss of the paper; or those
+            of `step_moments`, with which models of data with different h can be compared. None: the model's own
+            `scheme`.
+        predictive : bool
+            Count what the model does not know: the error of the drift adds to the noise of a step, and where Σ is
+            uncertain steps have the heavy tails of Student's distribution (docs/error-bars.md). False: Gaussian steps
+            of `drift` and `covariance` as they are, which loses much where few data leave them uncertain.
+
+        Examples
+        --------
+        >>> import numpy as np, itofit
+        >>> path = np.cumsum(np.random.default_rng(0).normal(size=400))
+        >>> data = itofit.Transitions.from_trajectories(path, dt=1.0)
+        >>> sde = itofit.fit(data[:200], rng=0)
+        >>> sde.nll(data[200:], pointwise=True, predictive=True).shape
+        (200,)
+        """
+        if not flag("predictive", predictive):
+            return super().nll(data, pointwise, scheme)  # type: ignore[call-overload]
+        scheme = self._checked_scheme(scheme)
+        return self._summed(lambda block: self._predictive_nll(block, scheme), data, pointwise)
+
+    def _predictive_nll(self, block: Transitions, scheme: Scheme) -> Float:
+        """Loss of each transition, with the errors of drift and covariance in its distribution.
+
+        Errors of the outputs' drifts are correlated as their noises are, which is so for regressions on the same
+        features. A variance whose relative standard deviation is s is as well known as from ν = 2/s² observations.
+        """
+        mean, covariance = self._moments(block.inputs, block.h, scheme)
+        _, drift_error = self.drift(block.inputs, return_std=True)
+        sigma, sigma_error = (np.diagonal(a, axis1=1, axis2=2) for a in self.covariance(block.inputs, return_std=True))
+        noise = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+        added = np.sqrt(block.h)[:, None] * drift_error / noise
+        covariance = covariance * (1 + added[:, :, None] * added[:, None, :])
+        freedom = 2 / np.mean((sigma_error / sigma) ** 2, axis=1).clip(2 / MOST_FREEDOM, 2 / LEAST_FREEDOM)
+        return student_nll(block.increments, block.h, mean, covariance, freedom)
 
     # What it says of itself
 

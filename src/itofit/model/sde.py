@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import numpy as np
@@ -252,18 +253,23 @@ class SDE(ABC):
             `scheme`.
         """
         scheme = self._checked_scheme(scheme)
+
+        def losses(block: Transitions) -> Float:
+            return gaussian_nll(block.increments, block.h, *self._moments(block.inputs, block.h, scheme))
+
+        return self._summed(losses, data, pointwise)
+
+    def _summed(self, losses: Callable[[Transitions], Float], data: Data, pointwise: bool) -> float | Float:
+        """Losses (n,) of transitions, or their mean."""
         if not isinstance(data, Data):
             raise InputError(f"nll needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
         check_variables(self, data)
 
-        def losses(block: Transitions, number: int) -> list[Float]:
-            return [gaussian_nll(block.increments, block.h, *self._moments(block.inputs, block.h, scheme))]
-
         def total(block: Transitions, number: int) -> tuple[float, int]:
-            return float(losses(block, number)[0].sum()), len(block)
+            return float(losses(block).sum()), len(block)
 
         if pointwise:
-            return np.concatenate(add_up(data, losses, most_rows=BATCH_ROWS))
+            return np.concatenate(add_up(data, lambda block, number: [losses(block)], most_rows=BATCH_ROWS))
         loss, n = add_up(data, total, most_rows=BATCH_ROWS)
         return loss / n
 
