@@ -49,8 +49,10 @@ def stretched(rng: np.random.Generator, omega: Float, times: float, reach: float
     """
     if not periodic.any():
         return np.clip(times * omega, -reach, reach)
-    within = omega + np.where(periodic & (omega != 0), TURN * rng.uniform(-0.5, 0.5, omega.shape), 0.0)
-    larger = np.clip(times * within, -reach, reach)
+    number = np.rint(np.abs(omega) / TURN)
+    low = np.where(number == 1, 0.0, number - 0.5)  # the first stands for what would have been none, too
+    within = np.copysign(TURN * (low + (number + 0.5 - low) * rng.random(omega.shape)), omega)
+    larger = np.clip(times * np.where(periodic & (omega != 0), within, omega), -reach, reach)
     highest = TURN * np.floor(reach / TURN)
     whole = np.clip(on_lattice(larger, periodic), -highest, highest)
     none = periodic & (omega != 0) & (whole == 0)

@@ -13,7 +13,7 @@ from scipy.ndimage import uniform_filter
 from itofit._checks import Float, InputError, float_array
 from itofit.data.names import check_variables, did_you_mean, plural
 from itofit.data.passes import Data
-from itofit.data.periods import is_periodic
+from itofit.data.periods import is_periodic, wrapped
 from itofit.data.transitions import Transitions
 from itofit.looking.check.examined import rows_in_memory
 from itofit.looking.plot.canvas import escaped, number_text
@@ -102,7 +102,7 @@ def medians(data: Transitions) -> Float:
         turn = np.exp(2j * np.pi * (data.inputs[:, place] - low) / (high - low))
         away = np.angle(turn / turn.mean()) if np.abs(turn.mean()) > 0 else np.angle(turn)
         values[place] = low + (high - low) * np.mod((np.angle(turn.mean()) + np.median(away)) / (2 * np.pi), 1.0)
-    return values
+    return wrapped(values[None], data.periods)[0]
 
 
 def slice_title(sde: LearnedSDE, along: tuple[int, ...], point: Float, chosen: str, width: int = 60) -> str:
