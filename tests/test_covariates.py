@@ -153,7 +153,7 @@ def test_blocks_and_parts_of_files_give_the_same_model_to_the_last_bit(sde, tmp_
 def test_joined_parts_must_be_driven_alike():
     assert Transitions.concatenate([DATA[:10], DATA[10:20]]).n_covariates == 1
     undriven = Transitions.from_trajectories(np.hstack([X, U]), dt=H, names=["x", "drive"])
-    with pytest.raises(InputError, match="inputs, outputs and kind|covariate"):
+    with pytest.raises(InputError, match=r"inputs, outputs and kind|covariate"):
         Transitions.concatenate([DATA, undriven])
 
 
@@ -238,7 +238,7 @@ def test_an_array_and_a_function_of_time_simulate_the_same(sde):
 def test_paths_have_the_mean_and_variance_that_the_drive_gives():
     """Within 4.5 standard errors at every time (false-alarm rate below 0.01 for 2 · 50 numbers)."""
     n, n_paths = 50, 4000
-    paths = DRIVEN.simulate(np.zeros(n_paths), H, n, covariates=lambda t: np.sin(t), rng=0)[:, :, 0]
+    paths = DRIVEN.simulate(np.zeros(n_paths), H, n, covariates=np.sin, rng=0)[:, :, 0]
     mean, variance = np.zeros(n + 1), np.zeros(n + 1)
     for i in range(n):
         mean[i + 1] = mean[i] + H * (-mean[i] + 1.5 * np.sin(i * H))
@@ -364,7 +364,7 @@ def test_columns_have_one_role(tmp_path):
     frame = pd.DataFrame({"t": np.arange(30.0), "x": X[:30, 0], "drive": U[:30, 0]})
     with pytest.raises(InputError, match="'x' is named twice"):
         Transitions.from_dataframe(frame, time="t", state="x", covariates="x")
-    with pytest.raises(InputError, match="no column 'dirve' .is it 'drive'"):
+    with pytest.raises(InputError, match=r"no column 'dirve' .is it 'drive'"):
         Transitions.from_dataframe(frame, time="t", state="x", covariates="dirve")
 
 

@@ -158,20 +158,25 @@ def test_short_waves_of_an_angle_and_a_variable_are_found():
     data = Transitions.from_pairs(x, x1, 0.1, names=["angle", "y"], periodic=PERIODIC)
     sde = fit(data, rng=0, correct_step=False)
     assert (np.mean((sde.drift(x) - f) ** 2, axis=0) < 0.15 * np.mean(f**2, axis=0)).all()
-    np.testing.assert_allclose(sde.drift(x[:50] + [TURN, 0]), sde.drift(x[:50]), atol=1e-12)
+    np.testing.assert_allclose(sde.drift(x[:50] + np.array([TURN, 0])), sde.drift(x[:50]), atol=1e-12)
     assert "f of y depends on angle, y" in sde.summary()
 
 
 def test_no_dependence_on_an_angle_is_found_where_there_is_none():
-    """Of 20 data sets at most 3 show one: with a false-alarm rate of 0.03 for each that fails once in 400 times."""
-    found = 0
+    """Of 20 data sets at most 8 show one: with a false-alarm rate of 0.15 for each that fails once in 700 times.
+
+    The mean rate alone has the mean squared error 0.009; waves that are not there may make it three times as large.
+    """
+    found, errors = 0, []
     for seed in range(20):
         rng = np.random.default_rng(seed)
         x = rng.uniform(0, TURN, 1000)
         data = Transitions.from_pairs(x, x + 0.05 + 0.3 * rng.standard_normal(1000), 0.1, periodic={0: TURN})
         sde = fit(data, rng=0, correct_step=False)
         found += sde.drift_function.training.depends_on(0, ("angle",)) is not None
-    assert found <= 3
+        errors.append(np.mean((sde.drift(x) - 0.5) ** 2))
+    assert found <= 8
+    assert np.mean(errors) < 3 * 0.009
 
 
 def test_parameters_that_are_set_keep_to_the_lattice():

@@ -52,7 +52,7 @@ class Targets(NamedTuple):
         if not self.linear_stays:
             return None
         share = min(1.0, self.n / (ROWS_OF_DOUBT * self.n_inputs**2))
-        of_waves = DOUBT_OF_ONE_INPUT if self.n_inputs == 1 and not self.periodic.any() else DOUBT
+        of_waves = DOUBT_OF_ONE_INPUT if self.n_inputs == 1 else DOUBT
         return LinearPrior(doubt=1 - share, doubt_of_waves=of_waves, least=LEAST_SQUARE * share)
 
 
