@@ -2,8 +2,9 @@
 
 Tracks are simulated in ten substeps of each observed step, in which covariates are held. Errors are root mean squares
 over places of another track, relative to the drift. "Without" is the same fit without the covariate, or with the
-increments of the angle but without its period. Of a treatment that is given or not, either may be fitted alone. A learned equation is then simulated with a drive that it has not seen,
-and the mean of its paths compared with that of the truth's, with the same noise.
+increments of the angle but without its period. Of a treatment that is given or not, either is also fitted alone. A
+learned equation is then simulated with a drive that it has not seen, and the mean of its paths compared with that of
+the truth's, with the same noise.
 
     python benchmarks/driven.py [--seeds 10] [--cases linear angle ...] [--results]
 """
@@ -145,6 +146,7 @@ COLUMNS = [
     Column("coverage", "share of the drift within 95 % bands", worst=min),
     Column("covariance_error", "relative error of Σ"),
     Column("jump", "jump of the drift at the cut, relative", ".1e"),
+    Column("jump_without", "without the period"),
     Column("simulated", "mean of simulated paths, relative error"),
     Column("slope_x", "slope in x", worst=None),
     Column("slope_u", "slope in u", worst=None),
@@ -184,16 +186,18 @@ def measure(name, seed):
         other, at = transitions(case, paths, None, None), places[:, :1]
     else:
         other, at = transitions(case, paths, drive, None), places
+    blind = runs.fitted(other, seed)[0]
     found = {
         "drift_error": runs.relative_error(drift, truth),
         "right_terms_error": runs.relative_error(case.terms(places) @ c, truth),
-        "without_error": runs.relative_error(runs.fitted(other, seed)[0].drift(at), truth),
+        "without_error": runs.relative_error(blind.drift(at), truth),
         "coverage": float(np.mean(np.abs(drift - truth) < Z * std)),
         "covariance_error": runs.relative_error(sde.covariance(places), np.full((len(places), 1, 1), case.noise**2)),
         "seconds": seconds,
     }
     if case.periodic is not None:
-        found["jump"] = jump(sde, places) / runs.root_mean_square(truth)
+        size = runs.root_mean_square(truth)
+        found |= {"jump": jump(sde, sde, places) / size, "jump_without": jump(blind, sde, places) / size}
     if case.drive is not None:
         found["simulated"] = simulated_error(case, sde, seed)
     if name == "treatment":
@@ -211,13 +215,13 @@ def fitted_apart(data, places, seed):
     return drift
 
 
-def jump(sde, places):
-    """The largest difference of the drift at the two ends of the period."""
+def jump(learned, sde, places):
+    """The largest difference of a learned drift at the two ends of the period that another knows."""
     i = int(np.flatnonzero(sde.periods[1])[0])
     ends = [places[:200].copy() for _ in range(2)]
     for end, at in zip(ends, sde.periods[:, i], strict=True):
         end[:, i] = at
-    return float(np.abs(sde.drift(ends[0]) - sde.drift(ends[1])).max())
+    return float(np.abs(learned.drift(ends[0]) - learned.drift(ends[1])).max())
 
 
 def simulated_error(case, sde, seed):

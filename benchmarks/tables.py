@@ -483,6 +483,17 @@ TABLES = {
         drift_ratio="drift error, with / without it", covariance_ratio="covariance error, with / without it"
     ),
     "ordinary_data": beside_before(above="loss above constants'", diagonal="share with a diagonal Σ"),
+    "driven": beside_before(
+        drift_error="relative drift error",
+        right_terms_error="of least squares on the right terms",
+        without_error="without covariate or period",
+        apart_error="of a fit for each value",
+        coverage="coverage of 95 % bands",
+        covariance_error="relative error of Σ",
+        jump="jump of the drift at the cut",
+        jump_without="without the period",
+        simulated="error of simulated means",
+    ),
     "reproduction": as_kept,
     "reproduction_claim": as_kept,
 }

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
-from itofit._checks import Float, Int
+from itofit._checks import Float, Int, Message, Option
 from itofit.looking.check.deviations import (
     TINY,
     Deviation,
@@ -181,8 +181,13 @@ def _likely_cause(rows: ExaminedRows, r: Float, noise: float, correlated: str) -
         return (
             f"{correlated}. Positive correlation is the sign of memory: coloured noise, smoothed data{velocity} or a "
             "hidden variable.",
-            "Observe at longer steps than the memory lasts (keep every k-th observation), undo smoothing, or add the "
-            f"hidden variable (such as a velocity) to the inputs.{_VELOCITY if velocity else ''}",
+            Message(
+                "Observe at longer steps than the memory lasts (keep every k-th observation), undo smoothing, or add "
+                "the hidden variable (such as a velocity) to the inputs; what drives the system from outside is given "
+                "as {covariates}.{velocity}",
+                covariates=Option("covariates", keyword=True),
+                velocity=_VELOCITY if velocity else "",
+            ),
         )
     lag = int(np.argmax(np.abs(r))) + 1
     return (
