@@ -128,8 +128,8 @@ class Walk:
         periodic = self.targets.periodic
         step = self.free * delta * rng.standard_normal(omega.shape)
         proposal = omega + np.where(periodic, TURN * np.rint(step), step)
-        proposal = first_harmonics(proposal, self.free, periodic)
-        return np.where(np.abs(proposal).max(axis=1, keepdims=True) > self.reach, omega, proposal)
+        size = np.abs(proposal).max(axis=1, keepdims=True)  # zero, if harmonics lead back to none
+        return np.where((size > self.reach) | (size == 0), omega, proposal)
 
     def _members(self) -> list[Int]:
         return [np.flatnonzero(self.group == g) for g in np.unique(self.group)]
