@@ -17,6 +17,20 @@ Drive: TypeAlias = npt.ArrayLike | Callable[[float], npt.ArrayLike]
 """Covariates of a simulation, as a user gives them."""
 
 
+def refuse_state_alone(x: npt.ArrayLike, state: tuple[str, ...], drivers: tuple[str, ...]) -> None:
+    """Raise if points hold values of the state and none of the covariates."""
+    shape, s = plain_array("x", x).shape, len(state)
+    if shape[1:] == (s,) or (s == 1 and len(shape) < 2):
+        raise InputError(
+            "{x} holds values of {state} alone, but drift and covariance also depend on {drivers}, from outside: "
+            "give {x} of shape (n, {m}), as in np.column_stack([{state}, {drivers}])",
+            x=Option("x"),
+            state=", ".join(state),
+            drivers=", ".join(drivers),
+            m=s + len(drivers),
+        )
+
+
 class Driver(NamedTuple):
     """Covariates at the start of each step, by its number."""
 

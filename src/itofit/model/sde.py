@@ -34,7 +34,7 @@ from itofit.data.periods import endless, wrapped
 from itofit.data.trajectories import frame_of
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import Factor, factors, square_root
-from itofit.model.drivers import Drive, driver_of
+from itofit.model.drivers import Drive, driver_of, refuse_state_alone
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.likelihood import gaussian_nll
 from itofit.model.simulation import Outside, Steps, gaussian_paths
@@ -139,16 +139,8 @@ class SDE(ABC):
     def _points(self, x: npt.ArrayLike) -> Float:
         """Points as an array of shape (n, m); of a data frame with columns of the inputs' names, those columns."""
         given = self._in_order(x, self.input_names)
-        shape, s = np.shape(given), len(self.state_names)
-        if self.n_covariates and (shape[1:] == (s,) or (s == 1 and len(shape) < 2)):
-            raise InputError(
-                "{x} holds values of {state} alone, but drift and covariance also depend on {drivers}, from outside: "
-                "give {x} of shape (n, {m}), as in np.column_stack([{state}, {drivers}])",
-                x=Option("x"),
-                state=", ".join(self.state_names),
-                drivers=", ".join(self.covariate_names),
-                m=self.n_inputs,
-            )
+        if self.n_covariates:
+            refuse_state_alone(given, self.state_names, self.covariate_names)
         return columns("x", given, n_columns=self.n_inputs)
 
     def _in_order(self, x: npt.ArrayLike, wanted: tuple[str, ...]) -> npt.ArrayLike:
