@@ -38,6 +38,10 @@ class Columns:
     max_step: Annotated[float | None, typer.Option(help="Leave out moves that took more time, over breaks, say.")] = (
         None
     )
+    second_order: Annotated[
+        bool,
+        typer.Option("--second-order", help="--state are positions of a thing with inertia; velocities were not seen."),
+    ] = False
 
     def read(self, file: Path) -> Transitions | BlockedTransitions:
         """The transitions in a file, with a note that names the variables if the user did not choose them."""
@@ -51,6 +55,7 @@ class Columns:
             unit=self.unit,
             min_h=self.min_step,
             max_h=self.max_step,
+            second_order=self.second_order,
         )
         chosen = self.state is not None or self.velocity is not None
         if not chosen and len(data.input_names) > 1 and file.suffix != ".npz":

@@ -16,6 +16,7 @@ OPTIONS = {
     "unit": "--unit",
     "min_h": "--min-step",
     "max_h": "--max-step",
+    "second_order": "--second-order",
     "held_out": "--held-out",
     "ensemble": "--ensemble",
     "structure": "--structure",

@@ -38,9 +38,9 @@ class BlockedTransitions:
         self._form = one_of("form", form, get_args(Form))
         if isinstance(source, Transitions):
             source = [source]
-        self._source = BlockSource(source, blocks_are_arrays=form in ("trajectory", "trajectories"))
+        self._source = BlockSource(source, blocks_are_arrays=form in TRACKS)
         self._h = None if h is None else positive("h", h)
-        if kind is not None and form != "increments":
+        if kind is not None and form != "increments" and not (kind == "positions" and form in TRACKS):
             raise InputError(
                 "{kind} can be chosen for {increments} alone; it follows from {form}",
                 kind=Option("kind"),
@@ -197,8 +197,8 @@ class BlockedTransitions:
         self, start: Float, increments: Float, h: Float, groups: npt.NDArray[np.generic] | None
     ) -> Transitions:
         """Transitions from the moves of a trajectory, with default names."""
-        d = start.shape[1]
-        return Transitions._trusted(start, increments, h, groups, "diffusion", *default_names(d, d, "diffusion"))
+        d, kind = start.shape[1], self._declared_kind or "diffusion"
+        return Transitions._trusted(start, increments, h, groups, kind, *default_names(d, d, kind))
 
     def _with_names(self, block: Transitions) -> Transitions:
         """A block with the names that were given for all, unless it has its own."""
@@ -220,6 +220,7 @@ NO_TRANSITION = Either(
     python="the source of blocks holds no transition",
     command="there is no transition: no track has two complete rows in a row",
 )
+TRACKS = ("trajectory", "trajectories")
 ARRAYS = ("inputs", "increments", "h", "groups", "rates")
 FORMS: dict[str, tuple[Callable[..., Transitions], tuple[str, ...]]] = {
     "pairs": (Transitions.from_pairs, ("x0", "x1", "h", "groups")),

@@ -56,6 +56,7 @@ def read_transitions(
     min_h: float | None = None,
     max_h: float | None = None,
     chunk_rows: int | None = None,
+    second_order: bool = False,
 ) -> Transitions | BlockedTransitions:
     r"""Transitions from a file with a row for each observation, or from arrays in an NPZ file.
 
@@ -88,6 +89,8 @@ def read_transitions(
         Moves that took less or more time, but for rounding (a millionth), are left out: those over long breaks, say.
     chunk_rows : int, optional
         Read in parts of so many rows, however large the file is.
+    second_order : bool
+        `state` are positions of a second-order system without its velocities, as in `Transitions.from_positions`.
 
     Examples
     --------
@@ -108,8 +111,14 @@ def read_transitions(
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
         n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
         if isinstance(reader, Npz) and state is None and time is None and (form := reader.form()):
+            if second_order:
+                raise InputError(
+                    "the arrays are transitions, which do not say what follows what: {option} needs columns of times "
+                    "and positions",
+                    option=Option("second_order", True),
+                )
             return _from_arrays(reader, form, dt, limits, n_rows)
-        layout = _layout_of(reader, time, state, track, dt, velocity, unit)
+        layout = _layout_of(reader, time, state, track, dt, velocity, unit, second_order)
         if n_rows is None:
             return Transitions._from_moves(layout, moves_in_table(layout, next(reader.parts(layout, None)), limits))
         return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows))
@@ -208,6 +217,7 @@ def _layout_of(
     dt: float | None,
     velocity: ColumnNames | None,
     unit: str | None,
+    second_order: bool,
 ) -> Layout:
     """Which columns of a file hold what: those the user names, else those that their names and first rows suggest."""
     head = reader.head()
@@ -236,7 +246,7 @@ def _layout_of(
             raise InputError(f"no column holds numbers that could be a state; the columns are {head.column_list()}")
     state = _all_columns(reader, "state", state)
     velocity = None if velocity is None else _all_columns(reader, "velocity", velocity)
-    layout = checked_layout(state, time, track, dt, velocity, unit)
+    layout = checked_layout(state, time, track, dt, velocity, unit, second_order)
     for name, argument in layout.columns.items():
         _check_column(head, argument, name)
     roles = [("state", layout.state), ("velocity", layout.velocity), ("track", layout.track)]

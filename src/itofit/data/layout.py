@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Option, one_of, positive
+from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Option, flag, one_of, positive
 from itofit.data.names import did_you_mean, plural
 from itofit.data.step_limits import StepLimits, none_within_limits
 from itofit.data.trajectories import Moves, Observations, moves_in, warn_of_left_out
@@ -290,6 +290,7 @@ class Layout(NamedTuple):
     track: tuple[Hashable, ...]
     dt: float | None
     unit: str | None
+    second_order: bool = False  # whether the state is positions, whose velocities were not observed
 
     @property
     def columns(self) -> dict[Hashable, str]:
@@ -320,6 +321,7 @@ def checked_layout(
     dt: float | None = None,
     velocity: ColumnNames | None = None,
     unit: str | None = None,
+    second_order: bool = False,
 ) -> Layout:
     """The layout that a user's arguments describe; raise if they do not fit together."""
     if (dt is None) == (time is None):
@@ -341,7 +343,15 @@ def checked_layout(
         () if track is None else column_names("track", track),
         None if dt is None else positive("dt", dt),
         unit,
+        flag("second_order", second_order),
     )
+    if second_order and velocity is not None:
+        raise InputError(
+            "{second_order} is for positions whose velocities were not observed, but {velocity} names them: leave out "
+            "one of the two",
+            second_order=Option("second_order", True),
+            velocity=Option("velocity"),
+        )
     if velocity is not None and len(layout.velocity) != len(layout.state):
         raise InputError(
             "{velocity} must name one column for each of {state}: expected {expected}, got {got}",

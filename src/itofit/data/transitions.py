@@ -22,6 +22,7 @@ from itofit.data.names import (
     shown_range,
     underdamped_names,
 )
+from itofit.data.position_tracks import FromPositions
 from itofit.data.rows import slices
 from itofit.data.sources import Source
 from itofit.data.splitting import held_out_rows
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Transitions:
+class Transitions(FromPositions):
     """Observed moves of a noisy system: where it was, how far it moved, and in what time.
 
     Parameters
@@ -46,10 +47,10 @@ class Transitions:
         The time each move took.
     groups : array of shape (n,), optional
         Which trajectory each transition came from: numbers or strings.
-    kind : {"diffusion", "underdamped", "general"}, optional
+    kind : {"diffusion", "underdamped", "positions", "general"}, optional
         How the inputs follow from the moving state, which simulation needs to know: they are the state; they are the
-        new position and the old velocity; or something else, which cannot be simulated. Default: "diffusion" when
-        m = d, else "general".
+        new position and the old velocity; they are its position, and the velocity is not seen (`from_positions`); or
+        something else, which cannot be simulated. Default: "diffusion" when m = d, else "general".
     input_names, output_names : sequence of str, optional
         What the variables are called, m and d different names; one may come as a string. Default: "x" for one, "x1",
         "x2", ... for several, and for underdamped systems the velocities "v" or "v1", "v2", ...; where the outputs are
@@ -217,6 +218,7 @@ class Transitions:
         unit: str | None = None,
         min_h: float | None = None,
         max_h: float | None = None,
+        second_order: bool = False,
     ) -> Transitions:
         """All moves between consecutive rows of the tracks in a table.
 
@@ -242,6 +244,8 @@ class Transitions:
             Unit of h, if times are dates or durations.
         min_h, max_h : float, optional
             Moves that took less or more time, but for rounding (a millionth), are left out.
+        second_order : bool
+            `state` are positions of a second-order system without its velocities, as in `from_positions`.
 
         Examples
         --------
@@ -251,7 +255,7 @@ class Transitions:
         >>> data.increments.ravel(), data.h, data.groups.tolist(), data.input_names
         (array([ 0.5, -2. ]), array([0.5, 1. ]), ['a', 'b'], ('x',))
         """
-        limits, layout = step_limits(min_h, max_h), checked_layout(state, time, track, dt, velocity, unit)
+        limits, layout = step_limits(min_h, max_h), checked_layout(state, time, track, dt, velocity, unit, second_order)
         return cls._from_moves(layout, moves_in_table(layout, Table(df), limits))
 
     @classmethod
@@ -285,8 +289,8 @@ class Transitions:
             trajectory of its own. A block may also be a `Transitions`.
         h : float, optional
             The time each move took, if the blocks do not hold it.
-        kind : {"diffusion", "underdamped", "general"}, optional
-            As in `Transitions`, for `form="increments"`.
+        kind : {"diffusion", "underdamped", "positions", "general"}, optional
+            As in `Transitions`, for `form="increments"`; "positions" also for trajectories of positions alone.
         names : sequence of str, optional
             What the variables are called: those of the state, the positions for `form="underdamped"`, the inputs for
             `form="increments"`. Blocks that are `Transitions` with names keep them.
@@ -332,6 +336,8 @@ class Transitions:
     def _from_moves(cls, layout: Layout, moves: Moves) -> Transitions:
         """Transitions from the moves in a table of this layout."""
         names = [str(name) for name in layout.state]
+        if layout.second_order:
+            return cls._of_positions(moves, names)
         if not layout.velocity:
             return cls.from_pairs(moves.start, moves.end, moves.h, moves.groups, names)
         (x0, v0), (x1, v1) = (np.split(rows, [len(names)], axis=1) for rows in (moves.start, moves.end))
