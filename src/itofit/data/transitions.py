@@ -48,9 +48,9 @@ class Transitions(FromPositions):
     groups : array of shape (n,), optional
         Which trajectory each transition came from: numbers or strings.
     kind : {"diffusion", "underdamped", "positions", "general"}, optional
-        How the inputs follow from the moving state, which simulation needs to know: they are the state; they are the
-        new position and the old velocity; they are its position, and the velocity is not seen (`from_positions`); or
-        something else, which cannot be simulated. Default: "diffusion" when m = d, else "general".
+        How the inputs follow from the moving state: they are the state; the new position and the old velocity; the
+        position, without the velocity (`from_positions`); or something else, which cannot be simulated. Default:
+        "diffusion" when m = d, else "general".
     input_names, output_names : sequence of str, optional
         What the variables are called, m and d different names; one may come as a string. Default: "x" for one, "x1",
         "x2", ... for several, and for underdamped systems the velocities "v" or "v1", "v2", ...; where the outputs are
@@ -245,7 +245,7 @@ class Transitions(FromPositions):
         min_h, max_h : float, optional
             Moves that took less or more time, but for rounding (a millionth), are left out.
         second_order : bool
-            `state` are positions of a second-order system without its velocities, as in `from_positions`.
+            Whether velocities exist but were not observed, as in `from_positions`.
 
         Examples
         --------
@@ -304,10 +304,8 @@ class Transitions(FromPositions):
         ...         rows = path[start : start + 101]
         ...         yield rows[:-1], rows[1:]
         >>> data = itofit.Transitions.from_blocks(blocks, h=0.1)
-        >>> len(data)
-        999
-        >>> len(itofit.Transitions.from_blocks(path, "trajectory", h=0.1))
-        999
+        >>> len(data), len(itofit.Transitions.from_blocks(path, "trajectory", h=0.1))
+        (999, 999)
         >>> len(itofit.Transitions.from_blocks((path[:-1], path[1:]), h=0.1))
         999
         """
