@@ -30,7 +30,7 @@ def trap(x, v):
     return -(1 + 0.5 * (x**2).sum(axis=-1, keepdims=True)) * x - 0.5 * v + 0.8 * across
 
 
-PENDULUM = System(pendulum, np.eye(1), (0.5,))
+PENDULUM = System(pendulum, 1.5 * np.eye(1), (0.5,))
 TRAP = System(trap, np.array([[0.6, 0.0], [0.3, 0.5]]), (0.5, 0.0))
 
 
@@ -42,12 +42,8 @@ def tracks(rng, system, n_tracks, n_rows, h, warm_up=10.0):
     states = np.empty((n_tracks, n_rows, 2 * d))
     for i in range(-int(warm_up / h), n_rows):
         for kick in np.sqrt(dt) * rng.standard_normal((SUBSTEPS, n_tracks, d)) @ system.sigma.T:
-            x, v = x + dt * v, v + dt * system.force(x, v) + kick
+            before, v = v, v + dt * system.force(x, v) + kick
+            x = x + 0.5 * dt * (before + v)  # with the old velocity alone, its noise would be 7 % too small
         if i >= 0:
             states[:, i, :d], states[:, i, d:] = x, v
     return states
-
-
-def long_track(rng, system, n_rows, h):
-    """States (n_rows, 2d) of one track, made of independent ones if d or the force allow no faster way."""
-    return tracks(rng, system, 1, n_rows, h)[0]
