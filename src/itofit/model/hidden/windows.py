@@ -25,7 +25,7 @@ from itofit.data.following import continues
 from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 
-CHUNK_STEPS = 131_072
+CHUNK_STEPS = 65_536
 """Steps of all windows of a chunk, at most, the longest of which all are counted with."""
 
 

@@ -1,0 +1,138 @@
+"""NoisyModel: drift, covariance and errors of measurement while they are learned from noisy tracks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from itofit._checks import Float
+from itofit.learning.automatic.evidence import amplitude_ridges
+from itofit.learning.automatic.principal import NO_FEATURES, Basis, with_intercept
+from itofit.learning.automatic.sigma import Sigma, features_at
+from itofit.matrices.links import derivatives_of_covariance
+from itofit.matrices.symmetric import symmetric
+from itofit.model.finite_step import Scheme
+from itofit.model.hidden.gaussian_step import Functions, GaussianStep
+from itofit.model.training import SWITCHED_OFF
+from itofit.waves.scaling import Scaling
+
+TABLE = 4096
+"""Places of one input between which functions are interpolated: the error is far below any noise."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyModel:
+    """An equation and the errors with which it is seen.
+
+    Parameters
+    ----------
+    basis : Basis
+        Of the drift.
+    amplitudes : array of shape (d, R + 1)
+        Of the drift, intercepts first.
+    ridges : array of shape (d, G)
+        Of the drift's groups, for outputs in their units.
+    unit : array of shape (d,)
+        Those units.
+    sigma : Sigma
+    noise : array of shape (d, d)
+        Λ.
+    scaling : Scaling
+        Of the inputs.
+    box : array of shape (2, m)
+        Outside, functions are those of the nearest point in it.
+    scheme : {"corrected", "euler"}
+        The moments of its steps.
+    """
+
+    basis: Basis
+    amplitudes: Float
+    ridges: Float
+    unit: Float
+    sigma: Sigma
+    noise: Float
+    scaling: Scaling
+    box: Float
+    scheme: Scheme = "corrected"
+
+    @property
+    def step(self) -> GaussianStep:
+        """One step of its state."""
+        typical = np.diagonal(self.sigma.L @ self.sigma.L.T)
+        return GaussianStep(self._functions, self.box, typical, scheme=self.scheme)
+
+    @cached_property
+    def _functions(self) -> Functions:
+        """Drift and covariance, by a table where there is one input."""
+        series = self.basis.series(self.amplitudes[:, 0], self.amplitudes[:, 1:].T, self.scaling)
+
+        def exact(x: Float) -> tuple[Float, Float]:
+            return series(x), symmetric(self.sigma.at(self.scaling.points(x)))
+
+        return tabulated(exact, self.box) if self.box.shape[1] == 1 else exact
+
+    def drift_features(self, x: Float) -> Float:
+        """One and the features of the drift at points (n, m) or the nearest in the box: shape (n, R + 1)."""
+        return with_intercept(self.basis.at(self._scaled(x)))
+
+    def noise_features(self, x: Float) -> tuple[Float, Float]:
+        """The same of Σ, and ∂Σ/∂H_e: shapes (n, R + 1) and (n, p, d, d)."""
+        fit, L = self.sigma.fit, self.sigma.L
+        X = with_intercept(features_at(self.sigma.basis, self._scaled(x)))
+        changes = np.stack(list(derivatives_of_covariance(X @ fit.B, fit.link, fit.shape)), axis=1)
+        return X, np.asarray(L @ changes @ L.T)
+
+    def _scaled(self, x: Float) -> Float:
+        return self.scaling.points(np.clip(x, *self.box))
+
+    # Ridges
+
+    @property
+    def drift_penalties(self) -> Float:
+        """Ridge of each amplitude of the drift, in its own unit: shape (d (R + 1),)."""
+        P = amplitude_ridges(self.ridges, self.basis)
+        return P / np.repeat(self.unit, len(P) // len(self.unit)) ** 2
+
+    @property
+    def noise_penalties(self) -> Float:
+        """Ridge of each amplitude of Σ, entry by entry: shape (p (R + 1),)."""
+        basis = self.sigma.basis or NO_FEATURES
+        return amplitude_ridges(self.sigma.fit.ridges, basis)
+
+    @property
+    def penalty(self) -> float:
+        """Half the sum of squared amplitudes, each times its ridge; those that are switched off are zero."""
+        total = 0.0
+        pairs = ((self.drift_penalties, self.amplitudes.ravel()), (self.noise_penalties, self.sigma.fit.B.T.ravel()))
+        for P, c in pairs:
+            total += 0.5 * float((np.where(P < 0.1 * SWITCHED_OFF, P, 0.0) * c**2).sum())
+        return total
+
+    def between(self, other: NoisyModel, share: float) -> NoisyModel:
+        """A model on the way to another one with the same features, with the ridges of that one."""
+        fit, new = self.sigma.fit, other.sigma.fit
+        B = fit.B + share * (new.B - fit.B)
+        return replace(
+            other,
+            amplitudes=self.amplitudes + share * (other.amplitudes - self.amplitudes),
+            sigma=other.sigma._replace(fit=replace(new, B=B)),
+            noise=self.noise + share * (other.noise - self.noise),
+        )
+
+
+def tabulated(exact: Functions, box: Float) -> Functions:
+    """Functions of one input by linear interpolation between the places of a table."""
+    places = np.linspace(box[0, 0], box[1, 0], TABLE)
+    f, sigma = (values.reshape(TABLE) for values in exact(places[:, None]))
+    scale = (TABLE - 1) / (box[1, 0] - box[0, 0])
+    df, dsigma = np.diff(f, append=f[-1]), np.diff(sigma, append=sigma[-1])
+
+    def functions(x: Float) -> tuple[Float, Float]:
+        place = (x[:, 0] - box[0, 0]) * scale
+        below = np.clip(place.astype(np.intp), 0, TABLE - 1)
+        rest = place - below
+        return (f[below] + rest * df[below])[:, None], (sigma[below] + rest * dsigma[below])[:, None, None]
+
+    return functions
