@@ -24,6 +24,7 @@ share of what it is without F.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import factorial
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,10 @@ Functions = Callable[[Float], tuple[Float, Float]]
 
 AROUND = 1e-4
 """Share of the noise of a step that a state is spread by at least where slopes are taken: known states have none."""
+
+
+ORDER_OF_CARRYING = 4
+"""Terms of e^{Js} besides the first: the last is far below a hundredth where a step can be followed at all."""
 
 
 class Moved(NamedTuple):
@@ -102,7 +107,12 @@ class GaussianStep:
         rates = self._rates(m + 2 / 3 * step * rates.F, turned(A, P) + spread, h)
         rest, alone = 1 - START_WEIGHT, self._noise_alone(first.noise, h)
         mean = m + step * (START_WEIGHT * first.F + rest * rates.F)
-        Q = _kept_positive(steps * (START_WEIGHT * first.noise + rest * self._growth(rates, Q)), alone)
+        if self.second_order:
+            Q = _noise_carried_on(
+                START_WEIGHT * first.J + rest * rates.J, START_WEIGHT * first.noise + rest * rates.noise, h
+            )
+        else:
+            Q = _kept_positive(steps * (START_WEIGHT * first.noise + rest * self._growth(rates, Q)), alone)
         A = one + steps * (START_WEIGHT * first.J + rest * (rates.J @ A))
         return Moved(mean, turned(A, P) + Q, A, Q)
 
@@ -144,6 +154,23 @@ class GaussianStep:
             alone[:, :d, :d] = (h**2 / 3)[:, None, None] * own
             alone[:, :d, d:] = alone[:, d:, :d] = (h / 2)[:, None, None] * own
         return alone
+
+
+def _noise_carried_on(J: Float, noise: Float, h: Float) -> Float:
+    """Q = ∫ e^{Js} (E Σ) e^{Jᵀs} ds of a second-order system, by the rule of Gauss with three places: (n, D, D).
+
+    The variance of positions is of third order in h itself, of which a rule of third order has no digit to spare.
+    """
+    d = J.shape[1] // 2
+    powers = [np.broadcast_to(np.eye(2 * d)[:, d:], (len(J), 2 * d, d))]
+    for _ in range(ORDER_OF_CARRYING):
+        powers.append(J @ powers[-1])
+    Q = np.zeros_like(J)
+    for place, weight in zip(*np.polynomial.legendre.leggauss(3), strict=True):
+        s = (0.5 * (1 + place) * h)[:, None, None]
+        M = sum(s**k / factorial(k) * power for k, power in enumerate(powers))
+        Q += (0.5 * weight * h)[:, None, None] * (M @ noise[:, d:, d:] @ M.swapaxes(1, 2))
+    return Q
 
 
 def _kept_positive(Q: Float, alone: Float) -> Float:
