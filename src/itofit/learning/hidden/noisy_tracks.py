@@ -98,7 +98,19 @@ def learn_through_noise(task: Task, noise: Float | None, rounds: int = 3, verbos
         data = drawn_transitions(task.data, task.survey.n_rows, step, lam, lengths, int(seeds[r]))
         fitted = _fitted(task, data, tracks, lam, noise is not None, best)
         if verbose:
-            print("round", r, "evidence", fitted.evidence, "loss", fitted.scored.sums.loss, "sd", np.sqrt(np.diagonal(fitted.scored.model.noise)), fitted.scored.settled, fitted.scored.model.sigma.fit.link.name, fitted.scored.model.sigma.constant)
+            print(
+                "round",
+                r,
+                "evidence",
+                fitted.evidence,
+                "loss",
+                fitted.scored.sums.loss,
+                "sd",
+                np.sqrt(np.diagonal(fitted.scored.model.noise)),
+                fitted.scored.settled,
+                fitted.scored.model.sigma.fit.link.name,
+                fitted.scored.model.sigma.constant,
+            )
         if best is None or fitted.evidence > best.evidence:
             best = fitted
         model = best.scored.model
@@ -127,9 +139,7 @@ def _fitted(task: Task, data: Transitions, tracks: Tracks, noise: Float, known: 
     learned = scored_drift(scored, n_cells)
     noisy, spread = scored_noise(scored, known=known)
     value = evidence(scored, learned, noisy)
-    return Fitted(
-        method, drift._replace(drift=learned), covariance._replace(sigma=noisy.sigma), scored, spread, value
-    )
+    return Fitted(method, drift._replace(drift=learned), covariance._replace(sigma=noisy.sigma), scored, spread, value)
 
 
 def with_features(sigma: Sigma, drift: LearnedDrift) -> Sigma:

@@ -102,9 +102,7 @@ def of_drift(found: Filtered, chunk: Chunk, features: Float) -> Normal:
         kept = np.flatnonzero(chunk.kept[t, :n])
         if len(kept):
             white = back[t, kept]
-            sums.add(
-                (white @ flat[kept, :d]).reshape(-1, d * R), (white @ found.v[t, kept, :, None]).reshape(-1)
-            )
+            sums.add((white @ flat[kept, :d]).reshape(-1, d * R), (white @ found.v[t, kept, :, None]).reshape(-1))
         G[:n] = (flat - found.K[t, :n] @ flat[:, :d]).reshape(n, D, d, R)
     return sums.result()
 

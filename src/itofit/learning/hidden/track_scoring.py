@@ -313,9 +313,7 @@ def scored_drift(scored: Scored, n_cells: int) -> Drift:
     solution, inverse_diagonal, _ = solve_penalised(H, g, P)
     solved = Solved(H, g, P, solution, ridge_groups(model.basis, d), stays=staying_groups(model.basis, d))
     determined = float((1 - inverse_diagonal * P).sum())
-    return Drift(
-        model.amplitudes[:, 0], model.amplitudes[:, 1:].T, model.ridges, unit, determined, [], [solved]
-    )
+    return Drift(model.amplitudes[:, 0], model.amplitudes[:, 1:].T, model.ridges, unit, determined, [], [solved])
 
 
 def scored_noise(scored: Scored, *, known: bool) -> tuple[NoisyModel, Float]:
