@@ -15,6 +15,7 @@ from itofit.matrices.links import derivatives_of_covariance
 from itofit.matrices.symmetric import symmetric
 from itofit.model.finite_step import Scheme
 from itofit.model.hidden.gaussian_step import Functions, GaussianStep
+from itofit.model.hidden.tracking import NO_PRIOR, Prior
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 
@@ -45,6 +46,8 @@ class NoisyModel:
         Outside, functions are those of the nearest point in it.
     scheme : {"corrected", "euler"}
         The moments of its steps.
+    prior : Prior
+        Of velocities, where the system is of second order and positions alone are observed.
     """
 
     basis: Basis
@@ -56,12 +59,18 @@ class NoisyModel:
     scaling: Scaling
     box: Float
     scheme: Scheme = "corrected"
+    prior: Prior = NO_PRIOR
+
+    @property
+    def second_order(self) -> bool:
+        """Whether the state is (x, v), of which x is observed."""
+        return len(self.prior.mean) > 0
 
     @property
     def step(self) -> GaussianStep:
         """One step of its state."""
         typical = np.diagonal(self.sigma.L @ self.sigma.L.T)
-        return GaussianStep(self._functions, self.box, typical, scheme=self.scheme)
+        return GaussianStep(self._functions, self.box, typical, second_order=self.second_order, scheme=self.scheme)
 
     @cached_property
     def _functions(self) -> Functions:

@@ -53,6 +53,8 @@ SETTLED_GAIN = 0.05
 """Of the penalised log-likelihood of all data: rounds that gain less end the scoring."""
 SHARES = (1.0, 0.5, 0.2, 0.05)
 """Of a step, that are tried until one gains."""
+SECOND_ORDER_FORGETS = 1.0
+"""Ratio of noises at which a filter of positions forgets as fast as without errors of measurement."""
 LARGEST_NOISE_STEP = 3.0
 """The factor by which Λ may grow in a round."""
 
@@ -99,6 +101,8 @@ def noise_ratio(model: NoisyModel, h: float) -> float:
     L = model.sigma.L
     back = np.linalg.inv(L)
     largest = float(np.linalg.eigvalsh(back @ model.noise @ back.T)[-1])
+    if model.second_order:  # a filter of positions and velocities forgets within (Λ / Σh³)^¼ steps
+        return min(SECOND_ORDER_FORGETS, h / max(largest / h**2, 1e-12 * h)) ** 0.5
     return h / max(largest, 1e-12 * h)
 
 
@@ -116,9 +120,11 @@ class Tracks:
         def of_block(block: Overlapping, number: int) -> TrackSums:
             total: TrackSums | None = None
             for chunk in chunks(block.rows, cut(follows(block.rows), overlap, kept, block.n_before)):
-                found = filtered(model.step, chunk, model.noise)
+                found = filtered(model.step, chunk, model.noise, model.prior)
                 T, W, D = found.mean_before.shape
                 at = found.m[:-1].reshape(-1, D)
+                if model.second_order:  # in the middle of the step
+                    at = 0.5 * (at + found.mean_before.reshape(-1, D))
                 X = model.drift_features(at).reshape(T, W, -1)
                 Z, changes = model.noise_features(at)
                 d, p = fit.shape.d, fit.shape.n_entries
