@@ -22,6 +22,7 @@ OPTIONS = {
     "structure": "--structure",
     "link": "--link",
     "correct_step": "--correct-step",
+    "measurement_noise": "--measurement-noise",
     "scheme": "--scheme",
     "n_steps": "--steps",
     "rng": "--seed",

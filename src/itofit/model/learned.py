@@ -12,9 +12,12 @@ from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import Float, InputError, Option, fraction
 from itofit.data.names import Kind, names_of
+from itofit.data.passes import Data
 from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import Scheme, moments_of_step
+from itofit.model.hidden.observed import States, smoothed_states
+from itofit.model.measurement import MeasurementNoise
 from itofit.model.sde import BATCH_ROWS, SDE
 from itofit.model.summary import dimensions, summary_of
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
@@ -70,6 +73,8 @@ class LearnedSDE(SDE):
         What was learned before that: the mean rate and covariance of one observed step.
     drift_in_noise_units : bool
         Whether `drift_function` is g in f = Σ^½ g, as the paper's additional drift step learns it.
+    measurement_noise : MeasurementNoise or None
+        Errors with which the state was observed; drift and covariance are without them. None if there are none.
     input_names, output_names : tuples of str
         What the m inputs and d outputs are called; by default x, or x1, x2, ..., as in `Transitions`.
     """
@@ -94,6 +99,7 @@ class LearnedSDE(SDE):
     drift_in_noise_units: bool = False
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
+    measurement_noise: MeasurementNoise | None = None
 
     def __post_init__(self) -> None:
         form = self.n_inputs, self.n_outputs, self.kind
@@ -242,6 +248,8 @@ class LearnedSDE(SDE):
     @property
     def scheme(self) -> Scheme:
         """The one that this model is meant for: "corrected" if it was corrected for the length of steps."""
+        if self.measurement_noise is not None:
+            return "corrected" if self.measurement_noise.corrected else "euler"
         return "euler" if self.step_correction is None or self.step_correction.withheld else "corrected"
 
     def step_trust(self, x: npt.ArrayLike) -> Float:
@@ -252,6 +260,8 @@ class LearnedSDE(SDE):
         ``sde.drift(x) - sde.one_step.drift(x)``.
         """
         correction = self.step_correction
+        if self.measurement_noise is not None:
+            raise InputError("this model was learned through a filter, whose steps have the moments of finite ones")
         if correction is None:
             raise InputError(
                 "this model was not corrected for the length of steps: fit it with {option}",
@@ -267,6 +277,43 @@ class LearnedSDE(SDE):
             squares = (step.average(self.drift) - self.drift(at)) ** 2
             trust[start : start + len(at)] = correction.trust(variances(change, self.n_outputs), squares)
         return trust
+
+    # States behind observations
+
+    def states(self, data: Data) -> States:
+        """The states behind noisy observations, given all observations of their tracks.
+
+        Parameters
+        ----------
+        data : Transitions
+            Of tracks, as the model was learned from. Each transition starts and ends at an observation.
+
+        Returns
+        -------
+        States
+            Means and standard deviations, of shape (n, d) each: ``x`` and ``std`` where the n transitions start,
+            ``end`` and ``end_std`` where they end.
+
+        Examples
+        --------
+        >>> import numpy as np, itofit
+        >>> rng = np.random.default_rng(0)
+        >>> x = np.zeros(5000)
+        >>> for i in range(4999):
+        ...     x[i + 1] = 0.99 * x[i] + 0.1 * rng.normal()
+        >>> y = x + 0.2 * rng.normal(size=5000)                              # errors of measurement
+        >>> data = itofit.Transitions.from_trajectories(y[:, None], dt=0.01)
+        >>> sde = itofit.fit(data, rng=0)
+        >>> states = sde.states(data)
+        >>> bool(np.std(states.x[:, 0] - x[:-1]) < 0.6 * np.std(y - x))
+        True
+        """
+        if self.measurement_noise is None:
+            raise InputError(
+                "this model was learned without errors of measurement: its states are the observations themselves"
+            )
+        self._check_data("states", data)
+        return smoothed_states(self, data, self.data.h_mean, self.scheme)
 
     # What it says of itself
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from itofit._checks import ModelFileError
 
-FORMAT = 6
+FORMAT = 7
 """Version of the file format; a reader refuses files of any other."""
 
 _METADATA = "metadata"

@@ -14,13 +14,11 @@ from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.matrices.links import derivatives_of_covariance
 from itofit.matrices.symmetric import symmetric
 from itofit.model.finite_step import Scheme
-from itofit.model.hidden.gaussian_step import Functions, GaussianStep
+from itofit.model.hidden.gaussian_step import Functions, GaussianStep, tabulated
 from itofit.model.hidden.tracking import NO_PRIOR, Prior
+from itofit.model.hidden.windows import window_lengths
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
-
-TABLE = 4096
-"""Places of one input between which functions are interpolated: the error is far below any noise."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,7 +78,11 @@ class NoisyModel:
         def exact(x: Float) -> tuple[Float, Float]:
             return series(x), symmetric(self.sigma.at(self.scaling.points(x)))
 
-        return tabulated(exact, self.box) if self.box.shape[1] == 1 else exact
+        return tabulated(exact, self.box)
+
+    def window_lengths(self, h: float) -> tuple[int, int]:
+        """Overlap and kept steps of windows for steps of about this length."""
+        return window_lengths(h * self.sigma.L @ self.sigma.L.T, self.noise)
 
     def drift_features(self, x: Float) -> Float:
         """One and the features of the drift at points (n, m) or the nearest in the box: shape (n, R + 1)."""
@@ -129,19 +131,3 @@ class NoisyModel:
             sigma=other.sigma._replace(fit=replace(new, B=B)),
             noise=self.noise + share * (other.noise - self.noise),
         )
-
-
-def tabulated(exact: Functions, box: Float) -> Functions:
-    """Functions of one input by linear interpolation between the places of a table."""
-    places = np.linspace(box[0, 0], box[1, 0], TABLE)
-    f, sigma = (values.reshape(TABLE) for values in exact(places[:, None]))
-    scale = (TABLE - 1) / (box[1, 0] - box[0, 0])
-    df, dsigma = np.diff(f, append=f[-1]), np.diff(sigma, append=sigma[-1])
-
-    def functions(x: Float) -> tuple[Float, Float]:
-        place = (x[:, 0] - box[0, 0]) * scale
-        below = np.clip(place.astype(np.intp), 0, TABLE - 1)
-        rest = place - below
-        return (f[below] + rest * df[below])[:, None], (sigma[below] + rest * dsigma[below])[:, None, None]
-
-    return functions

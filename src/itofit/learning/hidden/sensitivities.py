@@ -20,8 +20,8 @@ step (Simpson's rule). Innovations v are independent N(0, S), so to parameters �
 
     g = Σ (−∂v)ᵀ S⁻¹ v + ½ tr S⁻¹ ∂S S⁻¹ (vvᵀ − S),     I = Σ ∂vᵀ S⁻¹ ∂v + ½ tr S⁻¹ ∂S S⁻¹ ∂S.
 
-Given the past, v has mean zero and vvᵀ has mean S. So g vanishes on average at the truth whatever the derivatives are: what
-is neglected in them (that A and Q change with the mean, too) costs accuracy of a step of Fisher scoring, and no bias.
+Given the past, v has mean zero and vvᵀ has mean S. So g vanishes on average at the truth whatever the derivatives are:
+what is neglected in them (that A and Q change with the mean, too) makes a step of scoring less accurate, and no bias.
 """
 
 from __future__ import annotations
@@ -87,15 +87,15 @@ def of_drift(found: Filtered, chunk: Chunk, features: Float) -> Normal:
     features : array of shape (T, W, R + 1)
         At the filter's means where steps start.
     """
-    T, W, D, d = found.K.shape
+    W, D, d = found.K.shape[1:]
     R = features.shape[2]
     moves, back = _half_way(found.slope), _white(found.S)
     sums = _Sums(d * R)
     G = np.zeros((W, D, d, R))
     for t, n in enumerate(chunk.active.tolist()):
-        own = G[:n].reshape(n, D, d * R)
-        own = own * found.slope[t, :n] if D == 1 else found.slope[t, :n] @ own
-        own = own.reshape(n, D, d, R)
+        flat = G[:n].reshape(n, D, d * R)
+        flat = flat * found.slope[t, :n] if D == 1 else found.slope[t, :n] @ flat
+        own = flat.reshape(n, D, d, R)
         step = chunk.h[t, :n, None] * features[t, :n]
         own += moves[t, :n, :, D - d :, None] * step[:, None, None, :]
         flat = own.reshape(n, D, d * R)
@@ -121,7 +121,7 @@ def of_noise(found: Filtered, chunk: Chunk, features: Float, changes: Float, err
     errors : array of shape (q, d, d)
         ∂Λ for each of its parameters.
     """
-    T, W, D, d = found.K.shape
+    W, D, d = found.K.shape[1:]
     R, p, q = features.shape[2], changes.shape[2], len(errors)
     n_all = p * R + q
     half, back = _half_way(found.slope), _white(found.S)

@@ -35,16 +35,11 @@ from itofit.learning.automatic.evidence import (
 from itofit.learning.automatic.principal import NO_FEATURES
 from itofit.learning.hidden.noisy_model import NoisyModel
 from itofit.learning.hidden.sensitivities import Normal, of_drift, of_noise
-from itofit.matrices.links import Shape
 from itofit.matrices.symmetric import entries
 from itofit.model.hidden.tracking import filtered
 from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, follows
 from itofit.model.training import SWITCHED_OFF
 
-FORGOTTEN = 1e-4
-"""Share of the start of a window that is left in the filter where it begins to keep."""
-LEAST_OVERLAP, MOST_OVERLAP, LEAST_KEPT = 8, 400, 128
-"""Steps before and after what a window keeps, and that it keeps at least."""
 MOST_ROUNDS = 12
 """Of scoring; most fits settle within six."""
 ROUNDS_OF_FREEDOM = 2
@@ -87,25 +82,6 @@ class Scored:
         return self.sums.loss + self.model.penalty
 
 
-def window_lengths(ratio: float) -> tuple[int, int]:
-    """Overlap and kept steps of windows, given the variance of a step's noise relative to that of measurement."""
-    ratio = max(ratio, 1e-6)
-    gain = 0.5 * (np.sqrt(ratio**2 + 4 * ratio) - ratio)
-    needed = np.log(FORGOTTEN) / np.log(max(1 - gain, 1e-12))
-    overlap = int(np.clip(np.ceil(needed), LEAST_OVERLAP, MOST_OVERLAP))
-    return overlap, max(LEAST_KEPT, 3 * overlap)
-
-
-def noise_ratio(model: NoisyModel, h: float) -> float:
-    """The least variance of a step's noise relative to that of measurement, over directions."""
-    L = model.sigma.L
-    back = np.linalg.inv(L)
-    largest = float(np.linalg.eigvalsh(back @ model.noise @ back.T)[-1])
-    if model.second_order:  # a filter of positions and velocities forgets within (Λ / Σh³)^¼ steps
-        return min(SECOND_ORDER_FORGETS, h / max(largest / h**2, 1e-12 * h)) ** 0.5
-    return h / max(largest, 1e-12 * h)
-
-
 class Tracks:
     """The data of a fit, cut into windows that suit a model."""
 
@@ -138,7 +114,7 @@ class Tracks:
             assert total is not None
             return total
 
-        overlap, kept = window_lengths(noise_ratio(model, self.h))
+        overlap, kept = model.window_lengths(self.h)
         with one_blas_thread, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return add_up(InOrder(self.data, overlap), of_block)
 
@@ -175,7 +151,7 @@ def improved(scored: Scored, n_cells: int, *, known: bool, free: bool) -> NoisyM
 def drift_system(scored: Scored, n_cells: int) -> tuple[Float, Float, Float]:
     """Left and right side of the drift's least-squares problem, in units (d,) of the outputs, which come third."""
     model, (H, score) = scored.model, scored.sums.drift
-    d, R = model.amplitudes.shape
+    R = model.amplitudes.shape[1]
     unit = np.sqrt(n_cells / np.diagonal(H)[::R])
     scale = np.repeat(unit, R)
     return H * np.outer(scale, scale), (H @ model.amplitudes.ravel() + score) * scale, unit
@@ -211,7 +187,7 @@ def noise_system(scored: Scored, *, known: bool) -> NoiseSystem:
     b = A @ c + score[:size]
     if known:
         return NoiseSystem(A, b, np.zeros((0, size)), np.zeros(0), np.zeros((0, 0)))
-    back = np.linalg.inv(information[size:, size:])
+    back = np.asarray(np.linalg.inv(information[size:, size:]), dtype=np.float64)
     cross = information[:size, size:]
     slope = back @ cross.T
     alone = back @ score[size:]
@@ -313,7 +289,7 @@ def model_with_ridges(model: NoisyModel, other: NoisyModel) -> NoisyModel:
 def scored_drift(scored: Scored, n_cells: int) -> Drift:
     """The drift in the form that error bars and models are made of."""
     model = scored.model
-    d, R = model.amplitudes.shape
+    d = len(model.amplitudes)
     H, g, unit = drift_system(scored, n_cells)
     P = amplitude_ridges(model.ridges, model.basis)
     solution, inverse_diagonal, _ = solve_penalised(H, g, P)
@@ -359,8 +335,3 @@ def solve_matrix(A: Float, P: Float, right: Float) -> Float:
 def evidence(scored: Scored, drift: Drift, noise: NoisyModel) -> float:
     """The log-likelihood of the observations less the number of amplitudes that it took."""
     return -scored.sums.loss - drift.determined - noise.sigma.fit.determined
-
-
-def shape_of(model: NoisyModel) -> Shape:
-    """Which entries H has."""
-    return model.sigma.fit.shape

@@ -38,6 +38,8 @@ Functions = Callable[[Float], tuple[Float, Float]]
 
 AROUND = 1e-4
 """Share of the noise of a step that a state is spread by at least where slopes are taken: known states have none."""
+TABLE = 4096
+"""Places of one input between which functions are interpolated: the error is far below any noise."""
 
 
 ORDER_OF_CARRYING = 4
@@ -186,3 +188,21 @@ def _kept_positive(Q: Float, alone: Float) -> Float:
         Q[small] = at_least(Q[small], alone[small])
         return Q
     return at_least(Q, alone)
+
+
+def tabulated(exact: Functions, box: Float) -> Functions:
+    """Functions of one input by linear interpolation between the places of a table; of several as they are."""
+    if box.shape[1] > 1:
+        return exact
+    places = np.linspace(box[0, 0], box[1, 0], TABLE)
+    f, sigma = (values.reshape(TABLE) for values in exact(places[:, None]))
+    scale = (TABLE - 1) / (box[1, 0] - box[0, 0])
+    df, dsigma = np.diff(f, append=f[-1]), np.diff(sigma, append=sigma[-1])
+
+    def functions(x: Float) -> tuple[Float, Float]:
+        place = (x[:, 0] - box[0, 0]) * scale
+        below = np.clip(place.astype(np.intp), 0, TABLE - 1)
+        rest = place - below
+        return (f[below] + rest * df[below])[:, None], (sigma[below] + rest * dsigma[below])[:, None, None]
+
+    return functions

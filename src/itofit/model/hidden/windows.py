@@ -28,6 +28,11 @@ from itofit.data.transitions import Transitions
 CHUNK_STEPS = 65_536
 """Steps of all windows of a chunk, at most, the longest of which all are counted with."""
 
+FORGOTTEN = 1e-4
+"""Share of the start of a window that is left in the filter where it begins to keep."""
+LEAST_OVERLAP, MOST_OVERLAP, LEAST_KEPT = 8, 400, 128
+"""Steps before and after what a window keeps, and that it keeps at least."""
+
 
 class Windows(NamedTuple):
     """Windows of rows that follow each other."""
@@ -55,6 +60,20 @@ class Chunk(NamedTuple):
     def n_kept(self) -> int:
         """The number of rows that are kept."""
         return int(self.kept.sum())
+
+
+def window_lengths(step_noise: Float, noise: Float) -> tuple[int, int]:
+    """Overlap and kept steps of windows, from the covariance of the noise of a step and that of measurement.
+
+    A filter forgets its start by a factor of 1 − K at each step, K being its gain.
+    """
+    back = np.linalg.inv(np.linalg.cholesky(step_noise))
+    largest = float(np.linalg.eigvalsh(back @ noise @ back.T)[-1])
+    ratio = 1 / max(largest, 1e-9)
+    gain = 0.5 * (np.sqrt(ratio**2 + 4 * ratio) - ratio)
+    needed = np.log(FORGOTTEN) / np.log(max(1 - gain, 1e-9))
+    overlap = int(np.clip(np.ceil(needed), LEAST_OVERLAP, MOST_OVERLAP))
+    return overlap, max(LEAST_KEPT, 3 * overlap)
 
 
 def follows(data: Transitions) -> npt.NDArray[np.bool_]:
