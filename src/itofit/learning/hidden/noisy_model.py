@@ -16,7 +16,7 @@ from itofit.matrices.symmetric import symmetric
 from itofit.model.finite_step import Scheme
 from itofit.model.hidden.gaussian_step import Functions, GaussianStep, tabulated
 from itofit.model.hidden.tracking import NO_PRIOR, Prior
-from itofit.model.hidden.windows import window_lengths
+from itofit.model.hidden.windows import second_order_window_lengths, window_lengths
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 
@@ -82,7 +82,10 @@ class NoisyModel:
 
     def window_lengths(self, h: float) -> tuple[int, int]:
         """Overlap and kept steps of windows for steps of about this length."""
-        return window_lengths(h * self.sigma.L @ self.sigma.L.T, self.noise)
+        mean = self.sigma.L @ self.sigma.L.T
+        if self.second_order:
+            return second_order_window_lengths(mean, self.noise, h)
+        return window_lengths(h * mean, self.noise)
 
     def drift_features(self, x: Float) -> Float:
         """One and the features of the drift at points (n, m) or the nearest in the box: shape (n, R + 1)."""

@@ -48,8 +48,6 @@ SETTLED_GAIN = 0.05
 """Of the penalised log-likelihood of all data: rounds that gain less end the scoring."""
 SHARES = (1.0, 0.5, 0.2, 0.05)
 """Of a step, that are tried until one gains."""
-SECOND_ORDER_FORGETS = 1.0
-"""Ratio of noises at which a filter of positions forgets as fast as without errors of measurement."""
 LARGEST_NOISE_STEP = 3.0
 """The factor by which Λ may grow in a round."""
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float
-from itofit.data.names import plural
 from itofit.data.passes import add_up
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
@@ -28,11 +27,9 @@ from itofit.learning.hidden.track_scoring import (
     Scored,
     Tracks,
     evidence,
-    noise_ratio,
     score,
     scored_drift,
     scored_noise,
-    window_lengths,
 )
 from itofit.learning.pipeline import Task, functions_of_one_step
 from itofit.learning.second_order.difference_quotients import linear_start, triples
@@ -82,7 +79,7 @@ def learn_from_positions(task: Task) -> FromPositions:
         if gain < LEAST_GAIN:
             break
         model = best.scored.model
-        step, noise, lengths = model.step, model.noise, window_lengths(noise_ratio(model, linear.h))
+        step, noise, lengths = model.step, model.noise, model.window_lengths(linear.h)
     assert best is not None
     return best
 
@@ -117,9 +114,7 @@ def drawn_states_of(
             at = chunk.rows[chunk.kept]
             start, end = states[:-1][chunk.kept], states[1:][chunk.kept]
             groups = None if rows.groups is None else rows.groups[at]
-            parts.append(
-                Transitions._trusted(start, (end - start)[:, d:], rows.h[at], groups, "underdamped", *names)
-            )
+            parts.append(Transitions._trusted(start, (end - start)[:, d:], rows.h[at], groups, "underdamped", *names))
         return parts
 
     return Transitions.concatenate(add_up(InOrder(task.data, overlap), of_block))
@@ -161,8 +156,3 @@ def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior) -> From
         spread,
         evidence(scored, learned, noisy),
     )
-
-
-def in_words(n: int) -> str:
-    """How many positions there are."""
-    return plural(n, "position")

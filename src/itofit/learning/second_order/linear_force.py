@@ -15,11 +15,11 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float
 from itofit.data.transitions import Transitions
 from itofit.learning.hidden.sensitivities import Normal, of_drift, of_noise
-from itofit.learning.hidden.track_scoring import error_directions, window_lengths
+from itofit.learning.hidden.track_scoring import error_directions
 from itofit.learning.second_order.difference_quotients import LinearStart
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior, filtered
-from itofit.model.hidden.windows import chunks, cut, follows
+from itofit.model.hidden.windows import chunks, cut, follows, second_order_window_lengths
 
 MOST_ROUNDS = 12
 """Of scoring."""
@@ -62,14 +62,7 @@ class LinearForce:
     @property
     def lengths(self) -> tuple[int, int]:
         """Overlap and kept steps of windows."""
-        return window_lengths(second_order_ratio(self.sigma, self.noise, self.h))
-
-
-def second_order_ratio(sigma: Float, noise: Float, h: float) -> float:
-    """What `window_lengths` needs: a filter of positions forgets within about (Λ/Σh³)^¼ steps."""
-    back = np.linalg.inv(np.linalg.cholesky(sigma))
-    largest = float(np.linalg.eigvalsh(back @ noise @ back.T)[-1])
-    return float(min(1.0, h**3 / max(largest, 1e-12 * h**3)) ** 0.5)
+        return second_order_window_lengths(self.sigma, self.noise, self.h)
 
 
 class _Sums(NamedTuple):
@@ -78,6 +71,10 @@ class _Sums(NamedTuple):
     loss: float
     force: Normal
     noise: Normal
+
+    def plus(self, other: _Sums) -> _Sums:
+        """Those of more windows."""
+        return _Sums(self.loss + other.loss, self.force.plus(other.force), self.noise.plus(other.noise))
 
 
 def best_linear_force(data: Transitions, start: LinearStart, prior: Prior, box: Float) -> LinearForce:
@@ -141,7 +138,7 @@ def _sums(data: Transitions, model: LinearForce) -> _Sums:
             of_drift(found, chunk, features),
             of_noise(found, chunk, features[:, :, :1], changes, directions),
         )
-        total = own if total is None else _Sums(total.loss + own.loss, *(a.plus(b) for a, b in zip(total[1:], own[1:], strict=True)))
+        total = own if total is None else total.plus(own)
     assert total is not None
     return total
 
