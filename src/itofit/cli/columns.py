@@ -45,6 +45,10 @@ class Columns:
     max_step: Annotated[float | None, typer.Option(help="Leave out moves that took more time, over breaks, say.")] = (
         None
     )
+    second_order: Annotated[
+        bool,
+        typer.Option("--second-order", help="--state are positions of a thing with inertia; velocities were not seen."),
+    ] = False
 
     def read(self, file: Path) -> Transitions | BlockedTransitions:
         """The transitions in a file, with a note that names the variables if the user did not choose them."""
@@ -60,6 +64,7 @@ class Columns:
             max_h=self.max_step,
             covariates=_names(self.covariate),
             periodic=periods_from(self.periodic),
+            second_order=self.second_order,
         )
         chosen = self.state is not None or self.velocity is not None
         names = data.input_names[: data.n_inputs - data.n_covariates]

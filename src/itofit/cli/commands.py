@@ -70,6 +70,13 @@ def fit(
         bool,
         typer.Option("--keep-long-steps", help="Learn also from steps that are too long; see --max-step."),
     ] = False,
+    measurement_noise: Annotated[
+        str,
+        typer.Option(
+            help="Errors of measurement in tracks: auto, none, or the standard deviation of one observation.",
+            metavar="auto|none|SD",
+        ),
+    ] = "auto",
     ensemble: Annotated[int | None, typer.Option(min=2, help="Learn so many times, for better error bars.")] = None,
     held_out: Annotated[
         float, typer.Option(help="Share of the data, whole tracks if there are many, that judges the result.")
@@ -85,6 +92,7 @@ def fit(
         check_installed("matplotlib", "plot", "--report")
     if not 0 <= held_out < 1:
         raise InputError(f"--held-out must be at least 0 and less than 1, got {held_out:g}")
+    noise = _noise_option(measurement_noise)
     started = perf_counter()
     data = columns.read(file)
     train, rest = hold_out(data, held_out, seed)
@@ -97,6 +105,7 @@ def fit(
             ensemble=ensemble,
             correct_step="auto" if correct_step is None else correct_step,
             max_h=None if keep_long_steps else "auto",
+            measurement_noise=noise,
             rng=seed,
         )
     except InputError as error:
@@ -190,6 +199,9 @@ def simulate(
         Scheme | None,
         typer.Option(help="Steps of Euler and Maruyama, or corrected for their length; the model's own if left out."),
     ] = None,
+    observed: Annotated[
+        bool, typer.Option("--observed", help="Add errors of measurement as the data had them.")
+    ] = False,
     seed: Seed = 0,
 ) -> None:
     """Simulate paths of a learned equation into a table with the columns track, time and those of the state."""
@@ -207,13 +219,28 @@ def simulate(
     if drive is None and sde.n_covariates:
         names = ", ".join(sde.covariate_names)
         raise InputError(f"this equation is driven by {names}: give --covariates, a table with these columns")
-    frame = sde.simulate(x0, dt, steps, covariates=drive, scheme=chosen, rng=seed, as_frame=True)
+    frame = sde.simulate(x0, dt, steps, covariates=drive, scheme=chosen, observed=observed, rng=seed, as_frame=True)
     if output == STANDARD_OUTPUT:
         frame.to_csv(sys.stdout, index=False)
         return
     with writing(output):
         write_whole(output, frame.to_parquet(index=False) if as_parquet else frame.to_csv(index=False))
     print_aside(f"{len(frame):,} rows in {output}")
+
+
+def _noise_option(text: str) -> Literal["auto", False] | float:
+    """The value of --measurement-noise."""
+    if text == "auto":
+        return "auto"
+    if text == "none":
+        return False
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < float("inf"):
+        raise InputError(f"--measurement-noise must be auto, none or a standard deviation > 0, got {text!r}")
+    return value
 
 
 def _start_values(text: str, sde: LearnedSDE) -> list[float]:
@@ -249,6 +276,7 @@ def _facts(sde: LearnedSDE) -> dict[str, Any]:
         "h_mean": sde.data.h_mean,
         "left_out": 0 if sde.data.left_out is None else sde.data.left_out.n,
         "scheme": sde.scheme,
+        "measurement_noise": None if sde.measurement_noise is None else sde.measurement_noise.covariance.tolist(),
         "seed": sde.seed,
         "members": len(sde.members),
     }

@@ -58,9 +58,9 @@ class BlockedTransitions:
         self._form = one_of("form", form, get_args(Form))
         if isinstance(source, Transitions):
             source = [source]
-        self._source = BlockSource(source, blocks_are_arrays=form in ("trajectory", "trajectories"))
+        self._source = BlockSource(source, blocks_are_arrays=form in TRACKS)
         self._h = None if h is None else positive("h", h)
-        if kind is not None and form != "increments":
+        if kind is not None and form != "increments" and not (kind == "positions" and form in TRACKS):
             raise InputError(
                 "{kind} can be chosen for {increments} alone; it follows from {form}",
                 kind=Option("kind"),
@@ -239,7 +239,7 @@ class BlockedTransitions:
         self, start: Float, increments: Float, h: Float, groups: npt.NDArray[np.generic] | None, d: int
     ) -> Transitions:
         """Transitions from the moves of a trajectory, with default names."""
-        return _trusted(start, increments, h, groups, "diffusion", start.shape[1] - d)
+        return _trusted(start, increments, h, groups, self._declared_kind or "diffusion", start.shape[1] - d)
 
     def _described(self, block: Transitions) -> Transitions:
         """A block with the names and periods that were given for all, unless it has its own."""
@@ -274,6 +274,7 @@ NO_TRANSITION = Either(
     python="the source of blocks holds no transition",
     command="there is no transition: no track has two complete rows in a row",
 )
+TRACKS = ("trajectory", "trajectories")
 ARRAYS = ("inputs", "increments", "h", "groups", "rates")
 FORMS: dict[str, tuple[Callable[..., Transitions], tuple[str, ...]]] = {
     "pairs": (Transitions.from_pairs, ("x0", "x1", "h", "groups", "covariates")),

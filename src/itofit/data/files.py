@@ -60,6 +60,7 @@ def read_transitions(
     chunk_rows: int | None = None,
     covariates: ColumnNames | None = None,
     periodic: Periodic | None = None,
+    second_order: bool = False,
 ) -> Transitions | BlockedTransitions:
     r"""Transitions from a file with a row for each observation, or from arrays in an NPZ file.
 
@@ -97,6 +98,8 @@ def read_transitions(
         is missing are left out, with a warning. In an NPZ file of transitions, what its covariates are called.
     periodic : dict, optional
         Variables that are periodic, as in `Transitions`, by the names of the columns.
+    second_order : bool
+        `state` are positions of a second-order system without its velocities, as in `Transitions.from_positions`.
 
     Examples
     --------
@@ -117,8 +120,14 @@ def read_transitions(
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
         n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
         if isinstance(reader, Npz) and state is None and time is None and (form := reader.form()):
+            if second_order:
+                raise InputError(
+                    "the arrays are transitions, which do not say what follows what: {option} needs columns of times "
+                    "and positions",
+                    option=Option("second_order", True),
+                )
             return _from_arrays(reader, form, dt, limits, n_rows, covariates, periodic)
-        layout = _layout_of(reader, time, state, track, dt, velocity, unit, covariates, periodic)
+        layout = _layout_of(reader, time, state, track, dt, velocity, unit, covariates, periodic, second_order)
         if n_rows is None:
             return Transitions._from_moves(layout, moves_in_table(layout, next(reader.parts(layout, None)), limits))
         return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows))
@@ -230,6 +239,7 @@ def _layout_of(
     unit: str | None,
     covariates: ColumnNames | None,
     periodic: Periodic | None,
+    second_order: bool,
 ) -> Layout:
     """Which columns of a file hold what: those the user names, else those that their names and first rows suggest."""
     head = reader.head()
@@ -259,7 +269,7 @@ def _layout_of(
     state = _all_columns(reader, "state", state)
     velocity = None if velocity is None else _all_columns(reader, "velocity", velocity)
     covariates = None if covariates is None else _all_columns(reader, "covariates", covariates)
-    layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic)
+    layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
     for name, argument in layout.columns.items():
         _check_column(head, argument, name)
     roles = [("state", layout.state), ("velocity", layout.velocity), ("track", layout.track)]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Option, one_of, positive
+from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Option, flag, one_of, positive
 from itofit.data.names import did_you_mean, plural
 from itofit.data.periods import Periodic, checked_periods
 from itofit.data.step_limits import StepLimits, none_within_limits
@@ -293,6 +293,7 @@ class Layout(NamedTuple):
     unit: str | None
     covariates: tuple[Hashable, ...] = ()
     periodic: Periodic | None = None
+    second_order: bool = False  # whether the state is positions, whose velocities were not observed
 
     @property
     def variables(self) -> tuple[tuple[Hashable, ...], ...]:
@@ -325,6 +326,26 @@ class Layout(NamedTuple):
         return (rows if kept.all() else rows.take(np.flatnonzero(kept))), origin, int((~kept).sum())
 
 
+def _check_second_order(layout: Layout) -> None:
+    """Raise if a layout of positions alone has what they cannot have."""
+    if not layout.second_order:
+        return
+    if layout.velocity:
+        raise InputError(
+            "{second_order} is for positions whose velocities were not observed, but {velocity} names them: leave out "
+            "one of the two",
+            second_order=Option("second_order", True),
+            velocity=Option("velocity"),
+        )
+    for name, given in (("covariates", layout.covariates), ("periodic", layout.periodic)):
+        if given:
+            raise InputError(
+                "{second_order} does not go together with {other}: velocities are found from positions alone",
+                second_order=Option("second_order", True),
+                other=Option(name),
+            )
+
+
 def checked_layout(
     state: ColumnNames,
     time: Hashable | None = None,
@@ -334,6 +355,7 @@ def checked_layout(
     unit: str | None = None,
     covariates: ColumnNames | None = None,
     periodic: Periodic | None = None,
+    second_order: bool = False,
 ) -> Layout:
     """The layout that a user's arguments describe; raise if they do not fit together."""
     if (dt is None) == (time is None):
@@ -357,7 +379,9 @@ def checked_layout(
         unit,
         () if covariates is None else column_names("covariates", covariates),
         periodic,
+        flag("second_order", second_order),
     )
+    _check_second_order(layout)
     checked_periods(periodic, tuple(str(name) for own in layout.variables for name in own))
     if both := [name for name in layout.covariates if name in layout.state + layout.velocity + layout.track]:
         raise InputError(

@@ -10,7 +10,7 @@ import numpy as np
 
 from itofit._checks import Either, Float, InputError, Message, Option, one_of
 
-Kind = Literal["diffusion", "underdamped", "general"]
+Kind = Literal["diffusion", "underdamped", "positions", "general"]
 Form = Literal["pairs", "increments", "underdamped", "trajectory", "trajectories"]
 Names = Sequence[str] | str
 
@@ -45,7 +45,8 @@ def default_names(m: int, d: int, kind: Kind, k: int = 0) -> tuple[tuple[str, ..
     if kind == "underdamped":
         velocities = _numbered("v", d)
         return _numbered("x", d) + velocities + covariates, velocities
-    return _numbered("x", m - k) + covariates, _numbered("x", d)
+    outputs = _numbered("v" if kind == "positions" else "x", d)
+    return _numbered("x", m - k) + covariates, outputs
 
 
 def _numbered(letter: str, n: int) -> tuple[str, ...]:
@@ -62,6 +63,8 @@ def names_of(
     input_names = default_inputs if inputs is None else checked_names("input_names", inputs, m)
     if outputs is not None:
         return input_names, checked_names("output_names", outputs, d)
+    if kind == "positions":
+        return input_names, default_outputs if inputs is None else tuple(f"v_{name}" for name in input_names)
     return input_names, default_outputs if kind == "general" else input_names[: m - k][-d:]
 
 
@@ -81,7 +84,7 @@ def checked_variables(
     if kind is None:
         kind = "diffusion" if m == d else "general"
     one_of("kind", kind, get_args(Kind))
-    if kind == "diffusion" and m != d:
+    if kind in ("diffusion", "positions") and m != d:
         text = "{kind} needs as many inputs as increments, got {m} and {d}"
         raise InputError(text, kind=Option("kind", kind), m=m, d=d)
     if kind == "underdamped" and m != 2 * d:

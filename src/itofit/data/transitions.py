@@ -15,6 +15,7 @@ from itofit.data.layout import ColumnNames, Layout, Table, checked_layout, moves
 from itofit.data.move_rows import MoveRows
 from itofit.data.names import Form, Kind, Names, checked_variables, same_variables, underdamped_names
 from itofit.data.periods import Periodic, checked_periods, nearest_image, wrapped
+from itofit.data.position_tracks import FromPositions
 from itofit.data.sources import Source
 from itofit.data.step_limits import step_limits
 from itofit.data.trajectories import Moves, complete, moves_in_trajectories
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from itofit.data.blocked import BlockedTransitions
 
 
-class Transitions(MoveRows):
+class Transitions(MoveRows, FromPositions):
     """Observed moves of a noisy system: where it was, how far it moved, and in what time.
 
     Parameters
@@ -36,10 +37,10 @@ class Transitions(MoveRows):
         The time each move took.
     groups : array of shape (n,), optional
         Which trajectory each transition came from: numbers or strings.
-    kind : {"diffusion", "underdamped", "general"}, optional
-        How the inputs follow from the moving state, which simulation needs to know: they are the state; they are the
-        new position and the old velocity; or something else, which cannot be simulated. Default: "diffusion" when
-        m = d, else "general".
+    kind : {"diffusion", "underdamped", "positions", "general"}, optional
+        How the inputs follow from the moving state: they are the state; the new position and the old velocity; the
+        position, without the velocity (`from_positions`); or something else, which cannot be simulated. Default:
+        "diffusion" when m = d, else "general".
     input_names, output_names : sequence of str, optional
         What the variables are called, m and d different names; one may come as a string. Default: "x" for one, "x1",
         "x2", ... for several, and for underdamped systems the velocities "v" or "v1", "v2", ...; where the outputs are
@@ -244,6 +245,7 @@ class Transitions(MoveRows):
         max_h: float | None = None,
         covariates: ColumnNames | None = None,
         periodic: Periodic | None = None,
+        second_order: bool = False,
     ) -> Transitions:
         """All moves between consecutive rows of the tracks in a table.
 
@@ -274,6 +276,8 @@ class Transitions(MoveRows):
             it; moves that start where one is missing are left out, with a warning.
         periodic : dict, optional
             As in `Transitions`, by the names of the columns.
+        second_order : bool
+            Whether velocities exist but were not observed, as in `from_positions`.
 
         Examples
         --------
@@ -283,10 +287,8 @@ class Transitions(MoveRows):
         >>> data.increments.ravel(), data.h, data.groups.tolist(), data.input_names
         (array([ 0.5, -2. ]), array([0.5, 1. ]), ['a', 'b'], ('x',))
         """
-        limits, layout = (
-            step_limits(min_h, max_h),
-            checked_layout(state, time, track, dt, velocity, unit, covariates, periodic),
-        )
+        layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
+        limits = step_limits(min_h, max_h)
         return cls._from_moves(layout, moves_in_table(layout, Table(df), limits))
 
     @classmethod
@@ -323,8 +325,8 @@ class Transitions(MoveRows):
             its own. A block may also be a `Transitions`.
         h : float, optional
             The time each move took, if the blocks do not hold it.
-        kind : {"diffusion", "underdamped", "general"}, optional
-            As in `Transitions`, for `form="increments"`.
+        kind : {"diffusion", "underdamped", "positions", "general"}, optional
+            As in `Transitions`, for `form="increments"`; "positions" also for trajectories of positions alone.
         names : sequence of str, optional
             What the variables are called: those of the state, the positions for `form="underdamped"`, the inputs for
             `form="increments"`. Blocks that are `Transitions` with names keep them.
@@ -340,10 +342,8 @@ class Transitions(MoveRows):
         ...         rows = path[start : start + 101]
         ...         yield rows[:-1], rows[1:]
         >>> data = itofit.Transitions.from_blocks(blocks, h=0.1)
-        >>> len(data)
-        999
-        >>> len(itofit.Transitions.from_blocks(path, "trajectory", h=0.1))
-        999
+        >>> len(data), len(itofit.Transitions.from_blocks(path, "trajectory", h=0.1))
+        (999, 999)
         >>> len(itofit.Transitions.from_blocks((path[:-1], path[1:]), h=0.1))
         999
         """
@@ -372,6 +372,8 @@ class Transitions(MoveRows):
     def _from_moves(cls, layout: Layout, moves: Moves) -> Transitions:
         """Transitions from the moves in a table of this layout."""
         names, velocity_names, drivers = ([str(name) for name in own] for own in layout.variables)
+        if layout.second_order:
+            return cls._of_positions(moves, names)
         places = np.cumsum([len(names), len(velocity_names)])
         (x0, v0, u), (x1, v1, _) = (np.split(rows, places, axis=1) for rows in (moves.start, moves.end))
         driven: dict[str, Any] = {"covariates": u, "covariate_names": drivers} if drivers else {}

@@ -15,8 +15,9 @@ from itofit.data.passes import Data
 from itofit.data.periods import is_periodic
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
+from itofit.learning.hidden.through_noise import Decision, can_be_noisy, member_through_noise, seen_through_noise
 from itofit.learning.long_steps import without_long_steps
-from itofit.learning.options import FitOptions
+from itofit.learning.options import FitOptions, NoiseOption
 from itofit.learning.outliers import without_outliers
 from itofit.learning.pipeline import Task, learn
 from itofit.learning.verdicts import check_learnable, warn_if_unsettled, warn_of_failures, warn_of_uneven_steps
@@ -40,6 +41,7 @@ def fit(
     ensemble: int | None = None,
     correct_step: bool | Literal["auto"] = "auto",
     max_h: float | Literal["auto"] | None = "auto",
+    measurement_noise: NoiseOption = "auto",
     rng: RNG = None,
     progress: bool | None = None,
 ) -> LearnedSDE:
@@ -88,6 +90,12 @@ def fit(
     max_h : {"auto"}, float or None
         Leave out transitions that took longer. "auto": those that took more than three times the median, and too long
         for the drift that the others show (docs/finite-step.md), with a warning; with `refine` alone. None: keep all.
+    measurement_noise : {"auto"}, False, float or array
+        Errors of measurement, y = x + η with independent η ~ N(0, Λ) at each observation, in data whose order is known:
+        tracks, of kind "diffusion" (docs/measurement-noise.md). "auto": Λ is learned, and f and Σ without it, if the
+        data show it by a likelihood ratio at level 0.01; with `refine` alone. False: observations are the states. A
+        standard deviation, one for each variable, or Λ itself, shape (d, d): known errors. The result is in
+        ``sde.measurement_noise``, which is None if there are none.
     rng : int, Generator or None
         The same seed and data give the same result.
     progress : bool, optional
@@ -103,9 +111,10 @@ def fit(
         If a training ended at a maximal number of iterations that was set, or with ``refine=False`` at any.
     DataWarning
         If transitions were left out because they took too long, or because they start far from all others; if the data
-        carry no noise; if ``correct_step=True`` but the steps are too long for it, or the paths chose their lengths.
-        With ``refine=False`` also if some time steps are so short that their noise drowns the drift, if no dependence
-        of the drift on the inputs was found, or if much of Σ needed its floor.
+        carry no noise; if errors of measurement are far larger than the motion between observations, or cannot be told
+        from noise; if ``correct_step=True`` but the steps are too long for it, or the paths chose their lengths. With
+        ``refine=False`` also if some time steps are so short that their noise drowns the drift, if no dependence of the
+        drift on the inputs was found, or if much of Σ needed its floor.
 
     Examples
     --------
@@ -129,6 +138,7 @@ def fit(
         ensemble=ensemble,
         correct_step=correct_step,
         max_h=max_h,
+        measurement_noise=measurement_noise,
         rng=rng,
     )
     _check_data(data, options)
@@ -143,11 +153,13 @@ def fit(
         task = Task(data=data, survey=statistics, options=options, rng=random, seed=seed, bar=bar)
         task = without_long_steps(without_outliers(task))
         sde = _learned(task)
+        decision = seen_through_noise(task, sde)
     for name, function in (("drift", sde.drift_function), ("covariance", sde.covariance_function)):
         if not refine or function.training.parameters.max_iterations is not None:  # else the limit was not the user's
             warn_if_unsettled(function.training, name)
     warn_of_failures(sde, task.survey, options)
-    return sde if options.ensemble is None else _with_members(sde, task, options.ensemble, progress)
+    sde = sde if decision is None else decision.sde
+    return sde if options.ensemble is None else _with_members(sde, decision, task, options.ensemble, progress)
 
 
 def _learned(task: Task) -> LearnedSDE:
@@ -159,13 +171,16 @@ def _learned(task: Task) -> LearnedSDE:
     return learn(task, Paper(task))
 
 
-def _with_members(sde: LearnedSDE, task: Task, n_members: int, progress: bool | None) -> LearnedSDE:
+def _with_members(
+    sde: LearnedSDE, decision: Decision | None, task: Task, n_members: int, progress: bool | None
+) -> LearnedSDE:
     """A model with the other fits of its ensemble: on all cores, or one by one if data are read from files."""
 
     def member(seed: int) -> LearnedSDE:
         options = replace(task.options, rng=seed, ensemble=None)
         random = np.random.default_rng(seed)
-        return _learned(replace(task, options=options, rng=random, seed=seed, bar=Progress(False)))
+        own = replace(task, options=options, rng=random, seed=seed, bar=Progress(False))
+        return _learned(own) if decision is None else member_through_noise(own, decision)
 
     seeds = task.rng.integers(2**32, size=n_members - 1).tolist()
     members: list[LearnedSDE] = []
@@ -191,6 +206,13 @@ def _check_data(data: object, options: FitOptions) -> None:
             "{periodic}, or leave refine=False out",
             option=Option("refine", False),
             periodic=Option("periodic"),
+        )
+    if options.known_noise(data.n_outputs) is not None and not can_be_noisy(data):
+        raise InputError(
+            "{option} needs tracks of states that move as a whole, kind 'diffusion', without covariates and periodic "
+            "variables; these transitions are of kind {kind!r}",
+            option=Option("measurement_noise"),
+            kind=data.kind,
         )
     if options.corrects_step(data.kind) and data.kind == "general":
         raise InputError(

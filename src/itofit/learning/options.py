@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from itofit._checks import RNG, InputError, count, flag, fraction, generator, one_of, positive
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import RNG, Float, InputError, Option, count, flag, fraction, generator, one_of, positive
 from itofit.data.names import Kind
 from itofit.matrices.links import LINKS, Link, LinkName
 from itofit.matrices.symmetric import LEAST_FLOOR, Structure
@@ -51,6 +54,45 @@ def _members(name: str, value: object) -> None:
     count(name, value, least=2)
 
 
+NoiseOption = Literal["auto", False] | float | npt.ArrayLike
+"""What errors of measurement may be said to be."""
+LEAST_EIGENVALUE = -1e-9
+"""Of a covariance of errors in units of its diagonal: less is no rounding."""
+
+
+def _measurement_noise(name: str, value: object) -> None:
+    if value is False or (isinstance(value, str) and value == "auto"):
+        return
+    expected = "{option} must be 'auto', False, a standard deviation > 0, one for each variable, or a covariance matrix"
+    option = Option(name)
+    if isinstance(value, str | bool) or value is None:
+        raise InputError(expected + ", got {value!r}", option=option, value=value)
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(expected + ", got {value!r}", option=option, value=value) from None
+    if array.ndim > 2 or (array.ndim == 2 and array.shape[0] != array.shape[1]) or not array.size:
+        raise InputError(expected + ", got an array of shape {shape}", option=option, shape=array.shape)
+    if not np.isfinite(array).all():
+        raise InputError("{option} must be finite, got {value!r}", option=option, value=value)
+    if array.ndim < 2:
+        if not (array > 0).all():
+            raise InputError(expected + ", got {value!r}; no errors are False", option=option, value=value)
+        return
+    unit = np.sqrt(np.maximum(np.abs(np.diagonal(array)), 1e-300))
+    relative = array / np.outer(unit, unit)
+    if np.abs(relative - relative.T).max() > -LEAST_EIGENVALUE:
+        raise InputError("{option} must be a symmetric matrix, got {value!r}", option=option, value=value)
+    least = float(np.linalg.eigvalsh(relative)[0])
+    if least < LEAST_EIGENVALUE or not np.diagonal(array).any():
+        raise InputError(
+            "{option} must be a positive semidefinite covariance matrix other than zero, got one whose smallest "
+            "eigenvalue is {least:.3g} in units of its diagonal; variances of independent errors are a diagonal matrix",
+            option=option,
+            least=least,
+        )
+
+
 ALLOWED: dict[str, Check] = {
     "structure": _word("auto", *get_args(Structure)),
     "link": _word("auto", *get_args(LinkName)),
@@ -63,6 +105,7 @@ ALLOWED: dict[str, Check] = {
     "covariance": _or_none(_parameters),
     "ensemble": _or_none(_members),
     "max_h": _length_or_auto,
+    "measurement_noise": _measurement_noise,
     "rng": _seed,
 }
 """What each option may be."""
@@ -100,6 +143,7 @@ class FitOptions:
     ensemble: int | None = None
     correct_step: bool | Literal["auto"] = "auto"
     max_h: float | Literal["auto"] | None = "auto"
+    measurement_noise: NoiseOption = "auto"
     rng: RNG = None
 
     def __post_init__(self) -> None:
@@ -109,6 +153,11 @@ class FitOptions:
             for name, (allowed, message) in NEED_REFINE.items():
                 if getattr(self, name) not in allowed:
                     raise InputError(message.format(value=getattr(self, name)))
+            if self.noise_is_known:
+                raise InputError(
+                    "{option} needs refine=True: Algorithm 2 takes observations for the states themselves",
+                    option=Option("measurement_noise"),
+                )
 
     @property
     def drift_parameters(self) -> ARFF:
@@ -125,6 +174,28 @@ class FitOptions:
         if self.correct_step == "auto":
             return self.refine and kind != "general"
         return bool(self.correct_step)
+
+    @property
+    def noise_is_known(self) -> bool:
+        """Whether errors of measurement were given."""
+        return not (self.measurement_noise is False or isinstance(self.measurement_noise, str))
+
+    def known_noise(self, d: int) -> Float | None:
+        """Their covariance (d, d); None if it is not known."""
+        if not self.noise_is_known:
+            return None
+        given = np.asarray(self.measurement_noise, dtype=np.float64)
+        if given.ndim == 0:
+            return np.eye(d) * given**2
+        if given.shape not in ((d,), (d, d)):
+            raise InputError(
+                "{option} must have shape ({d},), standard deviations, or ({d}, {d}), a covariance, for {d} variables "
+                "that move, got {shape}",
+                option=Option("measurement_noise"),
+                d=d,
+                shape=given.shape,
+            )
+        return np.diag(given**2) if given.ndim == 1 else 0.5 * (given + given.T)
 
     @property
     def links(self) -> tuple[Link, ...]:

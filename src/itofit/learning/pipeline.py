@@ -112,24 +112,29 @@ class Method(Protocol[F, P, C]):
 
 def learn(task: Task, method: Method[F, P, C]) -> LearnedSDE:
     """One learned equation."""
+    drift, covariance = functions_of_one_step(method)
+    learned = method.learned(drift, covariance)
+    if not task.options.corrects_step(task.data.kind):
+        return model_of(task, learned, *floored_shares(task, learned))
+    correction = method.without_step(drift, covariance)
+    corrected = learned._replace(drift=correction.drift, covariance=correction.covariance)
+    share, share_of_one_step = floored_shares(task, corrected, learned)
+    one_step = model_of(task, learned, share_of_one_step)
+    return replace(model_of(task, corrected, share), step_correction=correction.record, one_step=one_step)
+
+
+def functions_of_one_step(method: Method[F, P, C]) -> tuple[F, C]:
+    """Drift and covariance of the observed steps."""
     drift = method.drift()
     covariance = method.covariance(method.residual_products(drift))
     before, rounds = None, 0
     while rounds < MOST_REWEIGHTED and method.reweights(covariance, before):
         drift, before, rounds = method.drift(drift, covariance), covariance, rounds + 1
         covariance = method.covariance(method.residual_products(drift), covariance)
-    drift, covariance = method.on_all_rows(drift, covariance)
-    learned = method.learned(drift, covariance)
-    if not task.options.corrects_step(task.data.kind):
-        return _model(task, learned, *_floored_shares(task, learned))
-    correction = method.without_step(drift, covariance)
-    corrected = learned._replace(drift=correction.drift, covariance=correction.covariance)
-    share, share_of_one_step = _floored_shares(task, corrected, learned)
-    one_step = _model(task, learned, share_of_one_step)
-    return replace(_model(task, corrected, share), step_correction=correction.record, one_step=one_step)
+    return method.on_all_rows(drift, covariance)
 
 
-def _floored_shares(task: Task, *all_learned: Learned) -> Iterator[float]:
+def floored_shares(task: Task, *all_learned: Learned) -> Iterator[float]:
     """The share of the data at which each of some covariances needs its limits, in one pass."""
 
     def n_floored(block: Transitions, number: int) -> Float:
@@ -139,7 +144,7 @@ def _floored_shares(task: Task, *all_learned: Learned) -> Iterator[float]:
         yield int(n) / task.survey.n_rows
 
 
-def _model(task: Task, learned: Learned, floored_share: float) -> LearnedSDE:
+def model_of(task: Task, learned: Learned, floored_share: float) -> LearnedSDE:
     """What was learned, with what it was learned from."""
     data, survey = task.data, task.survey
     return LearnedSDE(

@@ -22,6 +22,7 @@ from itofit.data.periods import is_periodic
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
+from itofit.model.measurement import MeasurementNoise
 from itofit.model.training import (
     Candidate,
     DataSummary,
@@ -42,7 +43,17 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, npt.NDArray[Any]]
 M = TypeVar("M", bound="LearnedSDE")
-RECORDS = (FourierSeries, LearnedFunction, Training, ARFF, DataSummary, LeftOut, StepCorrection, Candidate)
+RECORDS = (
+    FourierSeries,
+    LearnedFunction,
+    Training,
+    ARFF,
+    DataSummary,
+    LeftOut,
+    StepCorrection,
+    MeasurementNoise,
+    Candidate,
+)
 """Classes that a model consists of, besides models themselves."""
 LARGEST = 1e300
 """Stands for infinity where limits are checked."""
@@ -199,6 +210,7 @@ def _check_model(sde: LearnedSDE) -> None:
     _check_function("drift_function", sde.drift_function, m, d)
     _check_function("covariance_function", sde.covariance_function, m, len(entries(sde.structure, d)[0]))
     _check_correction(sde)
+    _check_measurement(sde)
     _check_origin(sde)
 
 
@@ -271,6 +283,27 @@ def _check_correction(sde: LearnedSDE) -> None:
     count("step_correction.rounds", correction.rounds, least=0)
     flag("step_correction.lengths_chosen", correction.lengths_chosen)
     one_of("step_correction.outcome", correction.outcome, get_args(StepOutcome))
+
+
+def _check_measurement(sde: LearnedSDE) -> None:
+    """The same for errors of measurement."""
+    noise, d = sde.measurement_noise, sde.n_outputs
+    if noise is None:
+        return
+    _check_kind("measurement_noise", noise, MeasurementNoise)
+    if sde.kind != "diffusion":
+        raise InputError(f"a model of kind {sde.kind!r} cannot have errors of measurement")
+    _check_array("measurement_noise.covariance", noise.covariance, (d, d))
+    _check_array("measurement_noise.std", noise.std, (d, d))
+    if not np.array_equal(noise.covariance, noise.covariance.T) or np.linalg.eigvalsh(noise.covariance)[0] < -1e-9 * (
+        np.trace(noise.covariance)
+    ):
+        raise InputError("measurement_noise.covariance must be symmetric and positive semidefinite")
+    for field in ("known", "corrected"):
+        flag(f"measurement_noise.{field}", getattr(noise, field))
+    positive("measurement_noise.gain", abs(noise.gain), zero=True)
+    if not positive("measurement_noise.p", noise.p, zero=True) <= 1:
+        raise InputError(f"measurement_noise.p must be at most 1, got {noise.p}")
 
 
 def _check_origin(sde: LearnedSDE) -> None:

@@ -17,7 +17,9 @@ from itofit.data.transitions import Transitions
 from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import Scheme, moments_of_step
+from itofit.model.hidden.observed import States, smoothed_states
 from itofit.model.likelihood import student_nll
+from itofit.model.measurement import MeasurementNoise
 from itofit.model.sde import BATCH_ROWS, SDE
 from itofit.model.summary import dimensions, summary_of
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
@@ -75,6 +77,8 @@ class LearnedSDE(SDE):
         What was learned before that: the mean rate and covariance of one observed step.
     drift_in_noise_units : bool
         Whether `drift_function` is g in f = Σ^½ g, as the paper's additional drift step learns it.
+    measurement_noise : MeasurementNoise or None
+        Errors with which the state was observed; drift and covariance are without them. None if there are none.
     input_names, output_names : tuples of str
         What the m inputs and d outputs are called; by default x, or x1, x2, ..., as in `Transitions`.
     n_covariates : int
@@ -105,6 +109,7 @@ class LearnedSDE(SDE):
     output_names: tuple[str, ...] = ()
     n_covariates: int = 0
     periods: Float = None  # type: ignore[assignment]  # then zeros
+    measurement_noise: MeasurementNoise | None = None
 
     def __post_init__(self) -> None:
         form = self.n_inputs, self.n_outputs, self.kind
@@ -255,6 +260,8 @@ class LearnedSDE(SDE):
     @property
     def scheme(self) -> Scheme:
         """The one that this model is meant for: "corrected" if it was corrected for the length of steps."""
+        if self.measurement_noise is not None:
+            return "corrected" if self.measurement_noise.corrected else "euler"
         return "euler" if self.step_correction is None or self.step_correction.withheld else "corrected"
 
     def step_trust(self, x: npt.ArrayLike) -> Float:
@@ -265,6 +272,8 @@ class LearnedSDE(SDE):
         ``sde.drift(x) - sde.one_step.drift(x)``.
         """
         correction = self.step_correction
+        if self.measurement_noise is not None:
+            raise InputError("this model was learned through a filter, whose steps have the moments of finite ones")
         if correction is None:
             raise InputError(
                 "this model was not corrected for the length of steps: fit it with {option}",
@@ -312,6 +321,9 @@ class LearnedSDE(SDE):
             uncertain steps have the heavy tails of Student's distribution (docs/error-bars.md). False: Gaussian steps
             of `drift` and `covariance` as they are, which loses much where few data leave them uncertain.
 
+        Of a model with `measurement_noise` it is the likelihood of the observation at the end of each transition given
+        all before it in its track: that of the innovations of a filter.
+
         Examples
         --------
         >>> import numpy as np, itofit
@@ -323,7 +335,13 @@ class LearnedSDE(SDE):
         """
         if not flag("predictive", predictive):
             return super().nll(data, pointwise, scheme)  # type: ignore[call-overload]
+        if self.measurement_noise is not None:
+            raise InputError(
+                "{option} is for states that were observed as they are; this model has errors of measurement",
+                option=Option("predictive", True),
+            )
         scheme = self._checked_scheme(scheme)
+        self._check_data("nll", data)
         return self._summed(lambda block: self._predictive_nll(block, scheme), data, pointwise)
 
     def _predictive_nll(self, block: Transitions, scheme: Scheme) -> Float:
@@ -340,6 +358,43 @@ class LearnedSDE(SDE):
         covariance = covariance * (1 + added[:, :, None] * added[:, None, :])
         freedom = 2 / np.mean((sigma_error / sigma) ** 2, axis=1).clip(2 / MOST_FREEDOM, 2 / LEAST_FREEDOM)
         return student_nll(block.increments, block.h, mean, covariance, freedom)
+
+    # States behind observations
+
+    def states(self, data: Data) -> States:
+        """The states behind noisy observations, given all observations of their tracks.
+
+        Parameters
+        ----------
+        data : Transitions
+            Of tracks, as the model was learned from. Each transition starts and ends at an observation.
+
+        Returns
+        -------
+        States
+            Means and standard deviations, of shape (n, d) each: ``x`` and ``std`` where the n transitions start,
+            ``end`` and ``end_std`` where they end.
+
+        Examples
+        --------
+        >>> import numpy as np, itofit
+        >>> rng = np.random.default_rng(0)
+        >>> x = np.zeros(5000)
+        >>> for i in range(4999):
+        ...     x[i + 1] = 0.99 * x[i] + 0.1 * rng.normal()
+        >>> y = x + 0.2 * rng.normal(size=5000)                              # errors of measurement
+        >>> data = itofit.Transitions.from_trajectories(y[:, None], dt=0.01)
+        >>> sde = itofit.fit(data, rng=0)
+        >>> states = sde.states(data)
+        >>> bool(np.std(states.x[:, 0] - x[:-1]) < 0.6 * np.std(y - x))
+        True
+        """
+        if self.measurement_noise is None:
+            raise InputError(
+                "this model was learned without errors of measurement: its states are the observations themselves"
+            )
+        self._check_data("states", data)
+        return smoothed_states(self, data, self.data.h_mean, self.scheme)
 
     # What it says of itself
 

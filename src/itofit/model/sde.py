@@ -36,7 +36,9 @@ from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import Factor, factors, square_root
 from itofit.model.drivers import Drive, driver_of, refuse_state_alone
 from itofit.model.finite_step import Scheme, moments_of_step
+from itofit.model.hidden.observed import innovations, total_loss
 from itofit.model.likelihood import gaussian_nll
+from itofit.model.measurement import MeasurementNoise
 from itofit.model.simulation import Outside, Steps, gaussian_paths
 
 BATCH_ROWS = 65_536
@@ -77,6 +79,8 @@ class SDE(ABC):
         @property
         def box(self) -> Float:
             """Smallest and largest value of each input between which the functions are known: shape (2, m)."""
+
+    measurement_noise: MeasurementNoise | None = None
 
     @property
     def n_covariates(self) -> int:
@@ -243,8 +247,14 @@ class SDE(ABC):
             The moments of a step: those of Euler and Maruyama, h f and h Σ, which is the loss of the paper; or those
             of `step_moments`, with which models of data with different h can be compared. None: the model's own
             `scheme`.
+
+        Of a model with `measurement_noise` it is the likelihood of the observation at the end of each transition given
+        all before it in its track: that of the innovations of a filter.
         """
         scheme = self._checked_scheme(scheme)
+        self._check_data("nll", data)
+        if self.measurement_noise is not None:
+            return self._nll_of_observations(data, pointwise, scheme)
 
         def losses(block: Transitions) -> Float:
             return gaussian_nll(block.increments, block.h, *self._moments(block.inputs, block.h, scheme))
@@ -253,9 +263,6 @@ class SDE(ABC):
 
     def _summed(self, losses: Callable[[Transitions], Float], data: Data, pointwise: bool) -> float | Float:
         """Losses (n,) of transitions, or their mean."""
-        if not isinstance(data, Data):
-            raise InputError(f"nll needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
-        check_variables(self, data)
 
         def total(block: Transitions, number: int) -> tuple[float, int]:
             return float(losses(block).sum()), len(block)
@@ -264,6 +271,19 @@ class SDE(ABC):
             return np.concatenate(add_up(data, lambda block, number: [losses(block)], most_rows=BATCH_ROWS))
         loss, n = add_up(data, total, most_rows=BATCH_ROWS)
         return loss / n
+
+    def _nll_of_observations(self, data: Data, pointwise: bool, scheme: Scheme) -> float | Float:
+        """`nll` of a model whose state is seen through noise: that of the innovations."""
+        observed: Any = self
+        if pointwise:
+            return innovations(observed, data, observed.data.h_mean, scheme).loss
+        return total_loss(observed, data, observed.data.h_mean, scheme)
+
+    def _check_data(self, what: str, data: object) -> None:
+        """Raise unless data are transitions of the variables of this equation."""
+        if not isinstance(data, Data):
+            raise InputError(f"{what} needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
+        check_variables(self, data)
 
     # Simulation
 
@@ -277,6 +297,7 @@ class SDE(ABC):
         covariates: Drive | None = None,
         scheme: Scheme | None = None,
         outside: Outside = "nearest",
+        observed: bool = False,
         rng: RNG = None,
         progress: bool | None = None,
         as_frame: Literal[False] = False,
@@ -291,6 +312,7 @@ class SDE(ABC):
         covariates: Drive | None = None,
         scheme: Scheme | None = None,
         outside: Outside = "nearest",
+        observed: bool = False,
         rng: RNG = None,
         progress: bool | None = None,
         as_frame: Literal[True],
@@ -304,6 +326,7 @@ class SDE(ABC):
         covariates: Drive | None = None,
         scheme: Scheme | None = None,
         outside: Outside = "nearest",
+        observed: bool = False,
         rng: RNG = None,
         progress: bool | None = None,
         as_frame: bool = False,
@@ -332,6 +355,8 @@ class SDE(ABC):
             What moves a path that has left the range of the data: drift and covariance of the nearest point of the
             data's box; those of the series where it is, which mean nothing there but are bounded; or nothing, it
             stays where it left.
+        observed : bool
+            Add errors of measurement to all states, as the data had them (`measurement_noise`; none if that is None).
         rng : int, Generator or None
         progress : bool, optional
             Show progress; None: on a terminal, after two seconds.
@@ -390,6 +415,9 @@ class SDE(ABC):
                 ExtrapolationWarning,
                 stacklevel=2,
             )
+        if flag("observed", observed) and self.measurement_noise is not None:
+            root = square_root(self.measurement_noise.covariance[None], "symmetric")[0]
+            paths += random.standard_normal(paths.shape) @ root
         if as_frame and driver is not None:
             paths = np.concatenate([paths, driver.over(n_steps + 1)], axis=2)
         return frame_of(pandas, paths, dt, self.input_names) if as_frame else paths

@@ -6,7 +6,8 @@ symbol    shape           meaning
 x         (n, m)          inputs of the transitions
 Δx, h     (n, d), (n,)    their increments and durations
 f, Σ, σ                   learned drift, covariance and its Cholesky factor, σσᵀ = Σ
-z         (n, d)          standardised residuals σ⁻¹ (Δx − h f) / √h
+z         (n, d)          standardised residuals σ⁻¹ (Δx − h f) / √h; of a model with errors of measurement,
+                          innovations in units of their standard deviations, and x, Δx are filtered
 g         (n, d)          the drift in the same unit, σ⁻¹ f √h
 ========  ==============  =====================================================================
 """
@@ -51,6 +52,10 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
     - ``gain``: is the model better than constant drift and noise? Data that it was learned from, which are recognised
       by their number and range, flatter it: then its gain must be clearly more than that.
     - ``units``, only if so: the steps are ten times as long as those learned from, or more, or as much shorter.
+
+    Of a model with errors of measurement (``sde.measurement_noise``), residuals are innovations: what an observation is
+    more than was predicted from all those before it, in units of the standard deviation that was predicted. Places are
+    the states as far as they were known then.
 
     A deviation counts only if it is significant *and* large enough to matter, since with many rows any tiny one is
     significant: 0.05 in the mean (in standard deviations of a step) or a fifth of the drift, 0.1 in the variance, 0.2

@@ -14,6 +14,7 @@ from itofit.data.passes import Data, add_up
 from itofit.data.rows import PASS_ROWS
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
+from itofit.model.hidden.observed import innovations
 from itofit.model.learned import LearnedSDE
 from itofit.model.sde import BATCH_ROWS
 
@@ -26,7 +27,8 @@ STRETCH = 100
 class ExaminedRows(NamedTuple):
     """Transitions with what a model says of them."""
 
-    data: Transitions  # n rows
+    data: Transitions  # n rows; of a model with errors of measurement, steps of the state as far as it was known
+    observed: Transitions  # the rows themselves
     n_all: int  # rows of the data that they were taken from
     z: Float  # (n, d) standardised residuals σ⁻¹ (Δx − h f) / √h, with f and σ of the step
     g: Float  # (n, d) the drift in the same unit, σ⁻¹ f √h
@@ -36,6 +38,7 @@ class ExaminedRows(NamedTuple):
     why_no_time: str  # why no transitions follow each other; empty if some do
     inputs: tuple[str, ...]  # names of the m inputs
     outputs: tuple[str, ...]  # names of the d outputs
+    through_noise: bool = False  # whether the model has errors of measurement, and z are its innovations
 
     @property
     def drift_size(self) -> Float:
@@ -48,10 +51,14 @@ def examine(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> ExaminedRo
     n_all = len(data)
     rows, stretch = _rows_and_stretches(data, rng)
     order, follows = _time_order(rows, stretch)
-    z, g, r = _residuals(sde, rows)
+    if sde.measurement_noise is None:
+        states, (z, g, r) = rows, _residuals(sde, rows)
+    else:
+        states, z, g, r = _innovations(sde, rows, order)
     named = sde if has_given_names(sde) else rows
     return ExaminedRows(
-        data=rows,
+        data=states,
+        observed=rows,
         n_all=n_all,
         z=z,
         g=g,
@@ -61,6 +68,7 @@ def examine(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> ExaminedRo
         why_no_time="" if follows.any() else _why_no_time(rows),
         inputs=named.input_names,
         outputs=named.output_names,
+        through_noise=sde.measurement_noise is not None,
     )
 
 
@@ -137,6 +145,16 @@ def _why_no_time(data: Transitions) -> str:
         "No transition starts where the one before it ended, so none are known to follow each other in time.{advice}",
         advice=Either(" Check with trajectories (Transitions.from_trajectories) to see this.", ""),
     )
+
+
+def _innovations(sde: LearnedSDE, data: Transitions, order: Int) -> tuple[Transitions, Float, Float, Float]:
+    """Steps of the state from where it was given the past, and z, g and r of all rows: those of innovations."""
+    back = np.argsort(order)
+    told = innovations(sde, data[order], sde.data.h_mean, sde.scheme).at(back)
+    white = np.asarray(np.linalg.solve(factors(told.S), np.stack([told.v, told.move], axis=2)), dtype=np.float64)
+    variables = data.kind, data.input_names, data.output_names
+    states = Transitions._trusted(told.state, told.move + told.v, data.h, data.groups, *variables)
+    return states, white[:, :, 0], white[:, :, 1], told.v
 
 
 def _residuals(sde: LearnedSDE, data: Transitions) -> tuple[Float, Float, Float]:

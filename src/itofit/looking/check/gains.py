@@ -30,7 +30,7 @@ def gain(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Findi
     above the truth, which is as far above new data. The model is better only if its gain is clearly above that.
     """
     name, title = "gain", "gain over constants"
-    data = rows.data
+    data = rows.observed
     clusters = _clusters(rows)
     fold = rng.permutation(np.arange(clusters.max() + 1) % FOLDS)[clusters]
     try:
@@ -83,9 +83,11 @@ def _n_fitted(sde: LearnedSDE) -> float:
 
 def _learned_from(sde: LearnedSDE, rows: ExaminedRows) -> bool:
     """Whether the data are those that the model was learned from: as many, as long steps, and the same range."""
-    x, h = rows.data.inputs, rows.data.h
+    x, h = rows.observed.inputs, rows.observed.h
     if rows.n_all != sde.data.n_transitions or len(x) < rows.n_all:  # so many flatter nothing
         return False
+    if sde.measurement_noise is not None:  # whose range is that of the states
+        return bool(np.isclose(h.mean(), sde.data.h_mean, rtol=1e-12, atol=0))
     own = ~is_periodic(sde.periods)  # of others the range is a period, whatever the data
     same_range = np.allclose([x.min(axis=0)[own], x.max(axis=0)[own]], sde.box[:, own], rtol=1e-12, atol=0)
     return bool(same_range and np.isclose(h.mean(), sde.data.h_mean, rtol=1e-6, atol=0))

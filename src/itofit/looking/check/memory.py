@@ -174,8 +174,7 @@ def _likely_cause(rows: ExaminedRows, r: Float, noise: float, correlated: str) -
             f"{correlated}. Negative correlation is the sign of measurement noise: errors of variance about "
             f"{noise:.2g} (standard deviation {np.sqrt(noise):.2g}) would explain it, and make {share:.0%} of the "
             "learned noise.",
-            f"Measurement noise counts as noise of the system. Measure more accurately, or "
-            f"keep every k-th observation: the share falls about as 1/k.{_VELOCITY if velocity else ''}",
+            _noise_advice(rows, _VELOCITY if velocity else ""),
         )
     if r[0] > 0:
         return (
@@ -195,6 +194,20 @@ def _likely_cause(rows: ExaminedRows, r: Float, noise: float, correlated: str) -
         "or a rhythm in the system or its observation.",
         "Look at the autocorrelation of the residuals; add the variable that carries the memory (such as a phase) to "
         "the inputs.",
+    )
+
+
+def _noise_advice(rows: ExaminedRows, more: str) -> str:
+    """What to do about errors of measurement."""
+    if rows.data.kind == "diffusion" and not rows.through_noise:
+        return Message(
+            "Measurement noise counts as noise of the system here. Learn from the tracks with {option}, which tells the "
+            "two apart.",
+            option=Option("measurement_noise", "auto"),
+        )
+    return (
+        "Measurement noise counts as noise of the system. Measure more accurately, or keep every k-th observation: the "
+        f"share falls about as 1/k.{more}"
     )
 
 

@@ -127,6 +127,8 @@ def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random
         if c >= moving(sde).start:
             observed = ends[:, c]
             simulated = np.concatenate([first[:, c], later[:, c]])
+            if sde.measurement_noise is not None:
+                simulated = simulated + sde.measurement_noise.sd[c] * rng.standard_normal(len(simulated))
         elif length.max() > 1:  # the first position is that of the data
             observed, simulated = rows.inputs[after_start, c], later[:, c]
         else:

@@ -133,6 +133,7 @@ def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
     libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "matplotlib"))
     facts = {
         "Noise covariance": _covariance_text(sde),
+        "Errors of measurement": _measurement_text(sde),
         "Learned with": f"itofit {sde.version}, seed {'of a generator' if sde.seed is None else sde.seed}",
         "This page": f"itofit {__version__}, seed {'of a generator' if seed is None else seed}; "
         f"{libraries}, Python {platform.python_version()}",
@@ -144,6 +145,13 @@ def _covariance_text(sde: LearnedSDE) -> str:
     """How Σ was learned, with what the words for it mean."""
     structure = f"{sde.structure.capitalize()}: {STRUCTURES[sde.structure]}. " if sde.n_outputs > 1 else ""
     return f"{structure}{sde.link.capitalize()} link: {LINKS[sde.link].meaning}."
+
+
+def _measurement_text(sde: LearnedSDE) -> str:
+    """Whether there are any, in a sentence."""
+    if sde.measurement_noise is None:
+        return "None: observations are taken for the states themselves."
+    return sde.measurement_noise.text(sde.output_names).capitalize() + "."
 
 
 def _parameters(sde: LearnedSDE) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Learning from tracks that are seen through noise."""

@@ -1,0 +1,136 @@
+"""NoisyModel: drift, covariance and errors of measurement while they are learned from noisy tracks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from itofit._checks import Float
+from itofit.learning.automatic.evidence import amplitude_ridges
+from itofit.learning.automatic.principal import NO_FEATURES, Basis, with_intercept
+from itofit.learning.automatic.sigma import Sigma, features_at
+from itofit.matrices.links import derivatives_of_covariance
+from itofit.matrices.symmetric import symmetric
+from itofit.model.finite_step import Scheme
+from itofit.model.hidden.gaussian_step import Functions, GaussianStep, tabulated
+from itofit.model.hidden.tracking import NO_PRIOR, Prior
+from itofit.model.hidden.windows import second_order_window_lengths, window_lengths
+from itofit.model.training import SWITCHED_OFF
+from itofit.waves.scaling import Scaling
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyModel:
+    """An equation and the errors with which it is seen.
+
+    Parameters
+    ----------
+    basis : Basis
+        Of the drift.
+    amplitudes : array of shape (d, R + 1)
+        Of the drift, intercepts first.
+    ridges : array of shape (d, G)
+        Of the drift's groups, for outputs in their units.
+    unit : array of shape (d,)
+        Those units.
+    sigma : Sigma
+    noise : array of shape (d, d)
+        Λ.
+    scaling : Scaling
+        Of the inputs.
+    box : array of shape (2, m)
+        Outside, functions are those of the nearest point in it.
+    scheme : {"corrected", "euler"}
+        The moments of its steps.
+    prior : Prior
+        Of velocities, where the system is of second order and positions alone are observed.
+    """
+
+    basis: Basis
+    amplitudes: Float
+    ridges: Float
+    unit: Float
+    sigma: Sigma
+    noise: Float
+    scaling: Scaling
+    box: Float
+    scheme: Scheme = "corrected"
+    prior: Prior = NO_PRIOR
+
+    @property
+    def second_order(self) -> bool:
+        """Whether the state is (x, v), of which x is observed."""
+        return len(self.prior.mean) > 0
+
+    @property
+    def step(self) -> GaussianStep:
+        """One step of its state."""
+        typical = np.diagonal(self.sigma.L @ self.sigma.L.T)
+        return GaussianStep(self._functions, self.box, typical, second_order=self.second_order, scheme=self.scheme)
+
+    @cached_property
+    def _functions(self) -> Functions:
+        """Drift and covariance, by a table where there is one input."""
+        series = self.basis.series(self.amplitudes[:, 0], self.amplitudes[:, 1:].T, self.scaling)
+
+        def exact(x: Float) -> tuple[Float, Float]:
+            return series(x), symmetric(self.sigma.at(self.scaling.points(x)))
+
+        return tabulated(exact, self.box)
+
+    def window_lengths(self, h: float) -> tuple[int, int]:
+        """Overlap and kept steps of windows for steps of about this length."""
+        mean = self.sigma.L @ self.sigma.L.T
+        if self.second_order:
+            return second_order_window_lengths(mean, self.noise, h)
+        return window_lengths(h * mean, self.noise)
+
+    def drift_features(self, x: Float) -> Float:
+        """One and the features of the drift at points (n, m) or the nearest in the box: shape (n, R + 1)."""
+        return with_intercept(self.basis.at(self._scaled(x)))
+
+    def noise_features(self, x: Float) -> tuple[Float, Float]:
+        """The same of Σ, and ∂Σ/∂H_e: shapes (n, R + 1) and (n, p, d, d)."""
+        fit, L = self.sigma.fit, self.sigma.L
+        X = with_intercept(features_at(self.sigma.basis, self._scaled(x)))
+        changes = np.stack(list(derivatives_of_covariance(X @ fit.B, fit.link, fit.shape)), axis=1)
+        return X, np.asarray(L @ changes @ L.T)
+
+    def _scaled(self, x: Float) -> Float:
+        return self.scaling.points(np.clip(x, *self.box))
+
+    # Ridges
+
+    @property
+    def drift_penalties(self) -> Float:
+        """Ridge of each amplitude of the drift, in its own unit: shape (d (R + 1),)."""
+        P = amplitude_ridges(self.ridges, self.basis)
+        return P / np.repeat(self.unit, len(P) // len(self.unit)) ** 2
+
+    @property
+    def noise_penalties(self) -> Float:
+        """Ridge of each amplitude of Σ, entry by entry: shape (p (R + 1),)."""
+        basis = self.sigma.basis or NO_FEATURES
+        return amplitude_ridges(self.sigma.fit.ridges, basis)
+
+    @property
+    def penalty(self) -> float:
+        """Half the sum of squared amplitudes, each times its ridge; those that are switched off are zero."""
+        total = 0.0
+        pairs = ((self.drift_penalties, self.amplitudes.ravel()), (self.noise_penalties, self.sigma.fit.B.T.ravel()))
+        for P, c in pairs:
+            total += 0.5 * float((np.where(P < 0.1 * SWITCHED_OFF, P, 0.0) * c**2).sum())
+        return total
+
+    def between(self, other: NoisyModel, share: float) -> NoisyModel:
+        """A model on the way to another one with the same features, with the ridges of that one."""
+        fit, new = self.sigma.fit, other.sigma.fit
+        B = fit.B + share * (new.B - fit.B)
+        return replace(
+            other,
+            amplitudes=self.amplitudes + share * (other.amplitudes - self.amplitudes),
+            sigma=other.sigma._replace(fit=replace(new, B=B)),
+            noise=self.noise + share * (other.noise - self.noise),
+        )

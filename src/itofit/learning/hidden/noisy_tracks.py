@@ -1,0 +1,202 @@
+"""Learning from tracks that are seen through noise.
+
+1. *Start*: Λ and a constant Σ from products of consecutive increments, no drift.
+2. *Tracks drawn at random* from what that says of the states behind the observations. They look like clean ones, so the
+   default pipeline finds frequencies, groups and the link of Σ on them.
+3. *Scoring* of all amplitudes and Λ on the innovations of the observations (`itofit.learning.hidden.track_scoring`).
+4. Steps 2 and 3 once more from there. The better of both is kept, by likelihood less the number of amplitudes.
+5. *Whether*: the same features without errors of measurement are scored as well, for the likelihood ratio.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from itofit._checks import Float
+from itofit.data.survey import survey
+from itofit.data.transitions import Transitions
+from itofit.learning.automatic.method import Automatic, LearnedDrift, LearnedSigma
+from itofit.learning.automatic.products import NoiseModel
+from itofit.learning.automatic.sigma import Sigma
+from itofit.learning.hidden.noise_test import LagProducts, p_of_gain
+from itofit.learning.hidden.noisy_model import NoisyModel
+from itofit.learning.hidden.track_draws import drawn_transitions
+from itofit.learning.hidden.track_scoring import (
+    Scored,
+    Tracks,
+    error_directions,
+    evidence,
+    score,
+    scored_drift,
+    scored_noise,
+)
+from itofit.learning.pipeline import Task, floored_shares, functions_of_one_step, model_of
+from itofit.matrices.links import LINKS
+from itofit.matrices.symmetric import entries, symmetric
+from itofit.model.finite_step import Scheme
+from itofit.model.hidden.gaussian_step import GaussianStep
+from itofit.model.hidden.windows import window_lengths
+from itofit.model.learned import LearnedSDE
+from itofit.model.measurement import MeasurementNoise
+from itofit.model.training import SWITCHED_OFF
+
+ROUNDS = 2
+"""Of drawn tracks and scoring; the first is nearly always as good as any."""
+LEAST_START, MOST_START = 1e-3, 0.98
+"""Share of the variance of increments that errors of measurement are at the start, at least and at most."""
+ROUNDS_WITHOUT = 6
+"""Of scoring without errors of measurement, for the likelihood ratio."""
+
+
+class Fitted(NamedTuple):
+    """Drift, covariance and Λ that were learned together."""
+
+    method: Automatic
+    drift: LearnedDrift
+    covariance: LearnedSigma
+    scored: Scored
+    spread: Float  # (q, q): covariance of the entries of Λ
+    evidence: float
+
+    @property
+    def model(self) -> NoisyModel:
+        """The functions and Λ."""
+        return self.scored.model
+
+
+class Start(NamedTuple):
+    """Λ and Σ before anything else is known."""
+
+    noise: Float  # (d, d)
+    sigma: Float  # (d, d)
+
+    @classmethod
+    def of(cls, lags: LagProducts, known: Float | None) -> Start:
+        """From products of increments: ⟨ΔΔᵀ⟩ = hΣ + 2Λ and ⟨ΔΔ₊ᵀ⟩ = −Λ, up to what the drift does."""
+        own = lags.own / lags.n
+        L = np.linalg.cholesky(own)
+        back = np.linalg.inv(L)
+        lagged = back @ (lags.lagged / max(lags.n_pairs, 1)) @ back.T
+        twice = -(lagged + lagged.T) if known is None else 2 * back @ known @ back.T
+        values, vectors = np.linalg.eigh(twice)
+        share = np.clip(values, LEAST_START, MOST_START)
+        noise = known if known is not None else symmetric(((L @ (vectors * share / 2) @ vectors.T) @ L.T)[None])[0]
+        return cls(noise, symmetric((L @ (vectors * (1 - share)) @ vectors.T @ L.T / lags.h)[None])[0])
+
+    def step(self, box: Float) -> GaussianStep:
+        """The step of a state without drift."""
+        d = len(self.sigma)
+
+        def constant(x: Float) -> tuple[Float, Float]:
+            return np.zeros((len(x), d)), np.broadcast_to(self.sigma, (len(x), d, d))
+
+        return GaussianStep(constant, box, np.diagonal(self.sigma))
+
+
+def fit_through_noise(task: Task, lags: LagProducts, known: Float | None, rounds: int = ROUNDS) -> Fitted:
+    """Drift, covariance and errors of measurement from noisy tracks.
+
+    Parameters
+    ----------
+    task : Task
+    lags : LagProducts
+        Of its data.
+    known : array of shape (d, d), optional
+        Λ, if it is known.
+    rounds : int
+    """
+    start = Start.of(lags, known)
+    step, noise = start.step(np.array([task.survey.low, task.survey.high])), start.noise
+    lengths = window_lengths(lags.h * start.sigma, noise)
+    tracks = Tracks(task.data, lags.h)
+    best: Fitted | None = None
+    for number in range(rounds):
+        task.bar.show("measurement noise", f"states behind the observations, round {number + 1} of {rounds}")
+        seed = int(task.rng.integers(2**63))
+        data = drawn_transitions(task.data, task.survey.n_rows, step, noise, lengths, seed)
+        fitted = _fitted(task, data, tracks, noise, known=known is not None)
+        if best is None or fitted.evidence > best.evidence:
+            best = fitted
+        step, noise, lengths = best.model.step, best.model.noise, best.model.window_lengths(lags.h)
+    assert best is not None
+    return best
+
+
+def _fitted(task: Task, data: Transitions, tracks: Tracks, noise: Float, *, known: bool) -> Fitted:
+    """The default pipeline on drawn tracks, and scoring from there."""
+    own = replace(task, data=data, survey=survey(data, task.bar))
+    method = Automatic(own)
+    drift, covariance = functions_of_one_step(method)
+    scheme: Scheme = "corrected" if task.options.corrects_step(task.data.kind) else "euler"
+    model = NoisyModel(
+        basis=drift.basis,
+        amplitudes=drift.drift.posterior.amplitudes,
+        ridges=drift.drift.ridges,
+        unit=drift.drift.unit,
+        sigma=with_features(covariance.sigma, drift),
+        noise=noise,
+        scaling=method.scaling,
+        box=np.array([own.survey.low, own.survey.high]),
+        scheme=scheme,
+    )
+
+    def shown(number: int, loss: float) -> None:
+        task.bar.show("measurement noise", f"scoring, step {number}, loss {loss:.4f}")
+
+    n_cells = len(drift.rows.X)
+    scored = score(tracks, model, n_cells, known=known, shown=shown)
+    learned = scored_drift(scored, n_cells)
+    noisy, spread = scored_noise(scored, known=known)
+    value = evidence(scored, learned, noisy)
+    drift, covariance = drift._replace(drift=learned), covariance._replace(sigma=noisy.sigma)
+    return Fitted(method, drift, covariance, scored, spread, value)
+
+
+def with_features(sigma: Sigma, drift: LearnedDrift) -> Sigma:
+    """A covariance that may change with the place: a constant one gets the features of the drift, switched off.
+
+    On tracks drawn from a model with constant noise, noise looks more constant than it is.
+    """
+    if not sigma.constant:
+        return sigma
+    fit, basis, link = sigma.fit, drift.basis, LINKS["log"]
+    shape = fit.shape
+    B = np.zeros((len(basis.mean) + 1, shape.n_entries))
+    B[0] = link.at_one * np.equal(*entries(shape.structure, shape.d))
+    root = np.linalg.cholesky(fit.at(np.empty((1, 0)))[0])
+    ridges = np.full((shape.n_entries, len(basis.largest)), SWITCHED_OFF)
+    return Sigma(basis, sigma.L @ root, replace(fit, model=NoiseModel(link, shape), B=B, ridges=ridges))
+
+
+def gain_of_noise(task: Task, fitted: Fitted, h: float) -> tuple[float, float]:
+    """Log-likelihood above that of the same features without errors of measurement, and its p-value."""
+    task.bar.show("measurement noise", "without it, for comparison")
+    d = task.data.n_outputs
+    without = replace(fitted.model, noise=np.zeros((d, d)))
+    other = score(Tracks(task.data, h), without, len(fitted.drift.rows.X), known=True, rounds=ROUNDS_WITHOUT)
+    gain = other.sums.loss - fitted.scored.sums.loss
+    return gain, p_of_gain(2 * gain, d)
+
+
+def model_through_noise(task: Task, fitted: Fitted, gain: float, p: float, *, known: bool) -> LearnedSDE:
+    """What was learned, as a model."""
+    own, d = fitted.method.task, task.data.n_outputs
+    learned = fitted.method.learned(fitted.drift, fitted.covariance)
+    learned = learned._replace(searched_on=f"{learned.searched_on}, of tracks drawn from the states behind the noise")
+    (share,) = floored_shares(own, learned)
+    std = np.zeros((d, d))
+    if not known:
+        std = np.tensordot(np.sqrt(np.maximum(np.diagonal(fitted.spread), 0.0)), error_directions(d), 1)
+    noise = MeasurementNoise(
+        covariance=fitted.model.noise.copy(),
+        std=std,
+        known=known,
+        gain=float(gain),
+        p=float(p),
+        corrected=fitted.model.scheme == "corrected",
+    )
+    sde = model_of(task, learned, share)
+    return replace(sde, box=fitted.model.box, measurement_noise=noise)

@@ -1,0 +1,119 @@
+"""What `fit` does about errors of measurement: nothing, or all again through a filter."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from itofit._checks import DataWarning, Float, InputError, Option
+from itofit.data.passes import Data
+from itofit.data.periods import is_periodic
+from itofit.learning.hidden.noise_test import LEAST_SHARE, LEVEL, LagProducts, lag_products
+from itofit.learning.hidden.noisy_tracks import Fitted, fit_through_noise, gain_of_noise, model_through_noise
+from itofit.learning.pipeline import Task
+from itofit.model.learned import LearnedSDE
+
+LARGER_THAN_MOTION = 100.0
+"""Λ relative to the noise of a step, from which on `fit` says that there is little to see."""
+IMPOSSIBLE = 1.05
+"""Share of the variance of increments that twice a known Λ may be: more contradicts the data."""
+
+
+class Decision(NamedTuple):
+    """A model that was learned through noise, and what other members of an ensemble need to be learned as well."""
+
+    sde: LearnedSDE
+    lags: LagProducts
+    known: Float | None
+
+
+def can_be_noisy(data: Data) -> bool:
+    """Whether errors of measurement can be told: of states that move as a whole, alone and on a line."""
+    return data.kind == "diffusion" and not data.n_covariates and not is_periodic(data.periods).any()
+
+
+def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
+    """The model without errors of measurement, if there are any; it warns in the name of the caller's caller.
+
+    Parameters
+    ----------
+    task : Task
+    plain : LearnedSDE
+        What was learned from its data as if they had no errors.
+    """
+    asked = task.options.measurement_noise
+    if asked is False or not task.options.refine or not can_be_noisy(task.data):
+        return None
+    known = task.options.known_noise(task.data.n_outputs)
+    lags = lag_products(task.data, plain)
+    if known is None and (lags.p > LEVEL or lags.share < LEAST_SHARE):
+        return None
+    if known is not None:
+        _check_known(known, lags)
+    own = replace(task, rng=copy.deepcopy(task.rng))  # other random numbers stay what they are without all this
+    try:
+        fitted = fit_through_noise(own, lags, known)
+        gain, p = gain_of_noise(own, fitted, lags.h)
+    except (InputError, np.linalg.LinAlgError) as error:
+        if known is not None:
+            raise
+        warnings.warn(
+            "the tracks seem to carry errors of measurement, but these could not be told from the noise of the system "
+            f"({error}): they count as noise of the system",
+            DataWarning,
+            stacklevel=3,
+        )
+        return None
+    if known is None and p > LEVEL:
+        return None
+    _warn_if_larger_than_motion(fitted, lags)
+    return Decision(model_through_noise(task, fitted, gain, p, known=known is not None), lags, known)
+
+
+def member_through_noise(task: Task, decision: Decision) -> LearnedSDE:
+    """Another member of an ensemble."""
+    fitted = fit_through_noise(task, decision.lags, decision.known, rounds=1)
+    noise = decision.sde.measurement_noise
+    assert noise is not None
+    return model_through_noise(task, fitted, noise.gain, noise.p, known=noise.known)
+
+
+def _check_known(known: Float, lags: LagProducts) -> None:
+    """Raise if the data have no order, or contradict what is known."""
+    if not lags.n_pairs:
+        raise InputError(
+            "{option} needs tracks, of which one transition starts where another ended: these are single transitions, "
+            "whose errors cannot be told from noise; build them with from_trajectories, or leave it out",
+            option=Option("measurement_noise"),
+        )
+    own = lags.own / lags.n
+    back = np.linalg.inv(np.linalg.cholesky(own))
+    largest = 2 * float(np.linalg.eigvalsh(back @ known @ back.T)[-1])
+    slack = IMPOSSIBLE + 5 * np.sqrt(2 / lags.n)
+    if largest > slack:
+        raise InputError(
+            "{option} is larger than the motion: twice its variance must be less than that of the increments (standard "
+            "deviation {sd}), but is {ratio:.2g} times as large; give the standard deviation of one observation's "
+            "error in the unit of the data, or 'auto'",
+            option=Option("measurement_noise"),
+            sd=", ".join(f"{value:.3g}" for value in np.sqrt(np.diagonal(own))),
+            ratio=largest,
+        )
+
+
+def _warn_if_larger_than_motion(fitted: Fitted, lags: LagProducts) -> None:
+    """Say so if errors of measurement are far larger than the motion of a step."""
+    L = fitted.model.sigma.L
+    back = np.linalg.inv(L)
+    ratio = float(np.linalg.eigvalsh(back @ fitted.model.noise @ back.T)[-1]) / lags.h
+    if ratio > LARGER_THAN_MOTION:
+        warnings.warn(
+            f"errors of measurement have {ratio:.0f} times the variance of the system's own noise in a step: only what "
+            f"lasts about {int(2 * np.sqrt(ratio))} observations can be seen",
+            DataWarning,
+            stacklevel=4,
+        )

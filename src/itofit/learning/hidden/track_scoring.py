@@ -1,0 +1,335 @@
+"""Fisher scoring on the innovations of noisy tracks: amplitudes of drift and Σ, and Λ, with ridges of largest evidence.
+
+Normal equations come from `itofit.learning.hidden.sensitivities`. For the drift they are those of a least-squares
+problem with noise of known variance, as for clean data, with information that is less by what the noise hides. So
+the evidence for its ridges, and its posterior, are the same functions of them (`itofit.learning.automatic.evidence`,
+`itofit.learning.spread`). For the entries of H they are as well, after Λ is eliminated:
+
+    A' = A_BB − A_BΛ A_ΛΛ⁻¹ A_ΛB.
+
+So the error bars of Σ contain that the share of the noise that is measurement is uncertain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from itofit._blocks import one_blas_thread
+from itofit._checks import Float
+from itofit.data.passes import Data, add_up
+from itofit.learning.automatic.drift import Drift
+from itofit.learning.automatic.evidence import (
+    Solved,
+    amplitude_ridges,
+    best_ridges,
+    first_ridges,
+    inverse_root,
+    ridge_groups,
+    solve_penalised,
+    staying_groups,
+)
+from itofit.learning.automatic.principal import NO_FEATURES
+from itofit.learning.hidden.noisy_model import NoisyModel
+from itofit.learning.hidden.sensitivities import Normal, of_drift, of_noise
+from itofit.matrices.symmetric import entries
+from itofit.model.hidden.tracking import filtered
+from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, follows
+from itofit.model.training import SWITCHED_OFF
+
+MOST_ROUNDS = 12
+"""Of scoring; most fits settle within six."""
+ROUNDS_OF_FREEDOM = 2
+"""Rounds in which groups that were switched off may come back."""
+SETTLED_GAIN = 0.05
+"""Of the penalised log-likelihood of all data: rounds that gain less end the scoring."""
+SHARES = (1.0, 0.5, 0.2, 0.05)
+"""Of a step, that are tried until one gains."""
+LARGEST_NOISE_STEP = 3.0
+"""The factor by which Λ may grow in a round."""
+
+
+class TrackSums(NamedTuple):
+    """What the filter says of a model, added up over the data."""
+
+    loss: float  # −log p of all observations but the first of each track
+    n: int
+    drift: Normal
+    noise: Normal
+
+    def plus(self, other: TrackSums) -> TrackSums:
+        """Those of more data."""
+        drift, noise = self.drift.plus(other.drift), self.noise.plus(other.noise)
+        return TrackSums(self.loss + other.loss, self.n + other.n, drift, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A model with its sums."""
+
+    model: NoisyModel
+    sums: TrackSums
+    settled: bool = True
+
+    @property
+    def objective(self) -> float:
+        """Penalised −log p."""
+        return self.sums.loss + self.model.penalty
+
+
+class Tracks:
+    """The data of a fit, cut into windows that suit a model."""
+
+    def __init__(self, data: Data, h: float) -> None:
+        self.data, self.h = data, h
+
+    def sums(self, model: NoisyModel) -> TrackSums:
+        """One pass over the data, with all normal equations."""
+        fit = model.sigma.fit
+        errors = error_directions(len(model.noise))
+
+        def of_block(block: Overlapping, number: int) -> TrackSums:
+            total: TrackSums | None = None
+            for chunk in chunks(block.rows, cut(follows(block.rows), overlap, kept, block.n_before)):
+                found = filtered(model.step, chunk, model.noise, model.prior)
+                T, W, D = found.mean_before.shape
+                at = found.m[:-1].reshape(-1, D)
+                if model.second_order:  # in the middle of the step
+                    at = 0.5 * (at + found.mean_before.reshape(-1, D))
+                X = model.drift_features(at).reshape(T, W, -1)
+                Z, changes = model.noise_features(at)
+                d, p = fit.shape.d, fit.shape.n_entries
+                own = TrackSums(
+                    float(found.losses()[chunk.kept].sum()),
+                    chunk.n_kept,
+                    of_drift(found, chunk, X),
+                    of_noise(found, chunk, Z.reshape(T, W, -1), changes.reshape(T, W, p, d, d), errors),
+                )
+                total = own if total is None else total.plus(own)
+            assert total is not None
+            return total
+
+        overlap, kept = model.window_lengths(self.h)
+        with one_blas_thread, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return add_up(InOrder(self.data, overlap), of_block)
+
+
+def error_directions(d: int) -> Float:
+    """∂Λ for each of its entries, the lower triangle row by row: shape (q, d, d)."""
+    rows, cols = entries("full", d)
+    directions = np.zeros((len(rows), d, d))
+    directions[np.arange(len(rows)), rows, cols] = 1.0
+    directions[np.arange(len(rows)), cols, rows] = 1.0
+    return directions
+
+
+# One round
+
+
+def improved(scored: Scored, n_cells: int, *, known: bool, free: bool) -> NoisyModel:
+    """The model that a step of scoring leads to.
+
+    Parameters
+    ----------
+    scored : Scored
+    n_cells : int
+        In whose units the ridges of the drift are.
+    known : bool
+        Whether Λ is known.
+    free : bool
+        Whether groups that were switched off may come back.
+    """
+    model = _improved_drift(scored, n_cells, free=free)
+    return _improved_noise(replace(scored, model=model), known=known, free=free)
+
+
+def drift_system(scored: Scored, n_cells: int) -> tuple[Float, Float, Float]:
+    """Left and right side of the drift's least-squares problem, in units (d,) of the outputs, which come third."""
+    model, (H, score) = scored.model, scored.sums.drift
+    R = model.amplitudes.shape[1]
+    unit = np.sqrt(n_cells / np.diagonal(H)[::R])
+    scale = np.repeat(unit, R)
+    return H * np.outer(scale, scale), (H @ model.amplitudes.ravel() + score) * scale, unit
+
+
+def _improved_drift(scored: Scored, n_cells: int, *, free: bool) -> NoisyModel:
+    model = scored.model
+    H, g, unit = drift_system(scored, n_cells)
+    ridges = model.ridges
+    if free:
+        ridges = np.where(ridges < SWITCHED_OFF, ridges, first_ridges(model.basis))
+    ridges = best_ridges(H, g, model.basis, ridges)
+    solution, _, _ = solve_penalised(H, g, amplitude_ridges(ridges, model.basis))
+    amplitudes = (np.repeat(unit, model.amplitudes.shape[1]) * solution).reshape(model.amplitudes.shape)
+    return replace(model, amplitudes=amplitudes, ridges=ridges, unit=unit)
+
+
+class NoiseSystem(NamedTuple):
+    """The least-squares problem of the entries of H, without Λ."""
+
+    A: Float  # (p (R + 1), p (R + 1))
+    b: Float
+    errors: Float  # (q, p (R + 1)): by how much Λ falls with the amplitudes
+    alone: Float  # (q,): and where it is if they stay
+    spread: Float  # (q, q): its covariance, given them
+
+
+def noise_system(scored: Scored, *, known: bool) -> NoiseSystem:
+    """The problem of the entries of H, Λ being eliminated unless it is known."""
+    (information, score), B = scored.sums.noise, scored.model.sigma.fit.B
+    size = B.size
+    A, c = information[:size, :size], B.T.ravel()
+    b = A @ c + score[:size]
+    if known:
+        return NoiseSystem(A, b, np.zeros((0, size)), np.zeros(0), np.zeros((0, 0)))
+    back = np.asarray(np.linalg.inv(information[size:, size:]), dtype=np.float64)
+    cross = information[:size, size:]
+    slope = back @ cross.T
+    alone = back @ score[size:]
+    # cross @ (θ_Λ − current) with the score of Λ, at amplitudes that move from c
+    return NoiseSystem(A - cross @ slope, b - cross @ alone - cross @ slope @ c, slope, alone, back)
+
+
+def _improved_noise(scored: Scored, *, known: bool, free: bool) -> NoisyModel:
+    model = scored.model
+    sigma, fit = model.sigma, model.sigma.fit
+    basis = sigma.basis or NO_FEATURES
+    R, p = fit.B.shape
+    system = noise_system(scored, known=known)
+    ridges = fit.ridges.copy()
+    for e in range(p):
+        own = slice(e * R, (e + 1) * R)
+        rest = np.delete(np.arange(p * R), np.arange(own.start, own.stop))
+        b = system.b[own] - system.A[own][:, rest] @ fit.B.T.ravel()[rest]
+        start = ridges[e : e + 1]
+        if free:
+            start = np.where(start < SWITCHED_OFF, start, first_ridges(basis))
+        ridges[e : e + 1] = best_ridges(system.A[own, own], b, basis, start)
+    P = amplitude_ridges(ridges, basis)
+    c = solve_penalised(system.A, system.b, P)[0]
+    old = fit.B.T.ravel()
+    change = (c - old).reshape(p, R).T
+    share = _share(model, change)
+    B = fit.B + share * change
+    noise = model.noise
+    if not known:
+        errors = system.alone - system.errors @ (share * change).T.ravel()
+        noise = positive_part(noise + np.tensordot(errors, error_directions(len(noise)), 1), noise)
+    return replace(model, sigma=sigma._replace(fit=replace(fit, B=B, ridges=ridges)), noise=noise)
+
+
+def _share(model: NoisyModel, change: Float) -> float:
+    """The part of a change of the amplitudes of H that is not too much for Σ at places all over the box."""
+    fit, box = model.sigma.fit, model.box
+    if change.shape[0] == 1:
+        H, dH = fit.B, change
+    else:
+        x = box[0] + (box[1] - box[0]) * np.random.default_rng(0).random((512, box.shape[1]))
+        Z, _ = model.noise_features(x)
+        H, dH = Z @ fit.B, Z @ change
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.nan_to_num(fit.link.largest_share(np.where(H == 0, 1e-12, H), dH, fit.shape), nan=0.5).min())
+
+
+def positive_part(noise: Float, before: Float) -> Float:
+    """Λ without negative eigenvalues, and no more than a few times as large as before."""
+    unit = np.sqrt(np.maximum(np.diagonal(noise), np.maximum(np.diagonal(before), 1e-300)))
+    values, vectors = np.linalg.eigh(noise / np.outer(unit, unit))
+    kept = (vectors * np.maximum(values, 0.0)) @ vectors.T * np.outer(unit, unit)
+    most = LARGEST_NOISE_STEP * float(np.trace(before / np.outer(unit, unit)))
+    size = float(np.trace(kept / np.outer(unit, unit)))
+    return np.asarray(kept * min(1.0, most / size)) if size > most > 0 else kept
+
+
+# Rounds
+
+
+def score(
+    tracks: Tracks,
+    model: NoisyModel,
+    n_cells: int,
+    *,
+    known: bool = False,
+    rounds: int = MOST_ROUNDS,
+    shown: Callable[[int, float], None] = lambda number, loss: None,
+) -> Scored:
+    """Scoring from a model to where the penalised likelihood of the observations no longer rises."""
+    scored = Scored(model, tracks.sums(model))
+    for number in range(rounds):
+        shown(number, scored.sums.loss / scored.sums.n)
+        new = improved(scored, n_cells, known=known, free=number < ROUNDS_OF_FREEDOM)
+        before = replace(scored, model=model_with_ridges(scored.model, new)).objective
+        for share in SHARES:
+            trial = scored.model.between(new, share)
+            sums = tracks.sums(trial)
+            gain = before - Scored(trial, sums).objective
+            if gain > -SETTLED_GAIN:  # also not a number
+                break
+        else:
+            return scored
+        scored = Scored(trial, sums)
+        if number >= ROUNDS_OF_FREEDOM and abs(gain) < SETTLED_GAIN:
+            return scored
+    return replace(scored, settled=False)
+
+
+def model_with_ridges(model: NoisyModel, other: NoisyModel) -> NoisyModel:
+    """A model with the ridges of another one."""
+    return model.between(other, 0.0)
+
+
+# What it ends with
+
+
+def scored_drift(scored: Scored, n_cells: int) -> Drift:
+    """The drift in the form that error bars and models are made of."""
+    model = scored.model
+    d = len(model.amplitudes)
+    H, g, unit = drift_system(scored, n_cells)
+    P = amplitude_ridges(model.ridges, model.basis)
+    solution, inverse_diagonal, _ = solve_penalised(H, g, P)
+    solved = Solved(H, g, P, solution, ridge_groups(model.basis, d), stays=staying_groups(model.basis, d))
+    determined = float((1 - inverse_diagonal * P).sum())
+    return Drift(model.amplitudes[:, 0], model.amplitudes[:, 1:].T, model.ridges, unit, determined, [], [solved])
+
+
+def scored_noise(scored: Scored, *, known: bool) -> tuple[NoisyModel, Float]:
+    """The model whose Σ has error bars of this fit, and the covariance (q, q) of the entries of Λ."""
+    model, sigma = scored.model, scored.model.sigma
+    fit = sigma.fit
+    basis = sigma.basis or NO_FEATURES
+    R, p = fit.B.shape
+    system = noise_system(scored, known=known)
+    P, c = amplitude_ridges(fit.ridges, basis), fit.B.T.ravel()
+    systems, determined = [], 0.0
+    for e in range(p):
+        own = slice(e * R, (e + 1) * R)
+        rest = np.delete(np.arange(p * R), np.arange(own.start, own.stop))
+        A, b = system.A[own, own], system.b[own] - system.A[own][:, rest] @ c[rest]
+        if len(rest):  # what other entries may do instead
+            cross = system.A[own][:, rest]
+            A = A - cross @ solve_matrix(system.A[np.ix_(rest, rest)], P[rest], cross.T)
+            b = A @ c[own] + (b - system.A[own, own] @ c[own])
+        systems.append(Solved(A, b, P[own], c[own], ridge_groups(basis, 1)))
+        determined += float((1 - solve_penalised(A, b, P[own])[1] * P[own]).sum())
+    new = replace(fit, systems=systems, determined=determined)
+    spread = system.spread
+    if not known:
+        W = inverse_root(system.A, P)[0]
+        moves = W @ system.errors.T
+        spread = spread + moves.T @ moves
+    return replace(model, sigma=sigma._replace(fit=new)), spread
+
+
+def solve_matrix(A: Float, P: Float, right: Float) -> Float:
+    """(A + P)⁻¹ times a matrix."""
+    W = inverse_root(A, P)[0]
+    return np.asarray(W.T @ (W @ right))
+
+
+def evidence(scored: Scored, drift: Drift, noise: NoisyModel) -> float:
+    """The log-likelihood of the observations less the number of amplitudes that it took."""
+    return -scored.sums.loss - drift.determined - noise.sigma.fit.determined

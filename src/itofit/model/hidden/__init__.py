@@ -1,0 +1,1 @@
+"""States that are seen through noise, or in part: filter and smoother along tracks."""

@@ -1,0 +1,143 @@
+"""What an equation says of observations with errors: innovations, their likelihood, and the states behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import Float, Int
+from itofit.data.passes import Data, add_up
+from itofit.data.transitions import Transitions
+from itofit.matrices.symmetric import symmetric
+from itofit.model.finite_step import Scheme
+from itofit.model.hidden.gaussian_step import GaussianStep, tabulated
+from itofit.model.hidden.tracking import Filtered, filtered, smoothed
+from itofit.model.hidden.windows import Chunk, InOrder, Overlapping, chunks, cut, follows, window_lengths
+from itofit.model.measurement import MeasurementNoise
+
+
+class Observed(Protocol):
+    """An equation that is seen through noise."""
+
+    @property
+    def box(self) -> Float: ...  # noqa: D102
+    @property
+    def floor_factor(self) -> Float: ...  # noqa: D102
+    @property
+    def measurement_noise(self) -> MeasurementNoise | None: ...  # noqa: D102
+    def drift(self, x: npt.ArrayLike) -> Float: ...  # noqa: D102
+    def covariance(self, x: npt.ArrayLike) -> Float: ...  # noqa: D102
+
+
+class Innovations(NamedTuple):
+    """What a model says of the observation at the end of each of n transitions, given those before."""
+
+    loss: Float  # (n,): −log p
+    v: Float  # (n, d): observed less predicted
+    S: Float  # (n, d, d): covariance of that
+    state: Float  # (n, d): where the state was, given the observations so far
+    move: Float  # (n, d): by how much it was predicted to move
+
+    def at(self, rows: Int) -> Innovations:
+        """Those of some rows."""
+        return Innovations(*(part[rows] for part in self))
+
+
+class States(NamedTuple):
+    """The states behind observations, given all of a track: means and standard deviations.
+
+    Parameters
+    ----------
+    x, std : arrays of shape (n, s)
+        Where each of the n transitions starts.
+    end, end_std : arrays of shape (n, s)
+        Where it ends, which within a track is where the next one starts.
+    """
+
+    x: Float
+    std: Float
+    end: Float
+    end_std: Float
+
+
+class Observer:
+    """The filter of a learned equation."""
+
+    def __init__(self, sde: Observed, h: float, scheme: Scheme) -> None:
+        assert sde.measurement_noise is not None
+        mean = sde.floor_factor @ sde.floor_factor.T
+
+        def exact(x: Float) -> tuple[Float, Float]:
+            return sde.drift(x), symmetric(sde.covariance(x))
+
+        self.noise = sde.measurement_noise.covariance
+        self.step = GaussianStep(tabulated(exact, sde.box), sde.box, np.diagonal(mean), scheme=scheme)
+        self.overlap, self.kept = window_lengths(h * mean, self.noise)
+
+    def filtered(self, block: Overlapping) -> Iterator[tuple[Chunk, Filtered]]:
+        """The filter along all windows of a block."""
+        windows = cut(follows(block.rows), self.overlap, self.kept, block.n_before)
+        for chunk in chunks(block.rows, windows):
+            yield chunk, filtered(self.step, chunk, self.noise)
+
+    def innovations(self, block: Overlapping) -> Innovations:
+        """Of the rows of a block, in their order."""
+        n, d = len(block.rows), block.rows.n_outputs
+        told = Innovations(np.empty(n), np.empty((n, d)), np.empty((n, d, d)), *np.empty((2, n, d)))
+        for chunk, found in self.filtered(block):
+            kept, rows = chunk.kept, chunk.rows[chunk.kept]
+            told.loss[rows] = found.losses()[kept]
+            told.v[rows], told.S[rows] = found.v[kept], found.S[kept]
+            told.state[rows] = found.m[:-1][kept]
+            told.move[rows] = (found.mean_before - found.m[:-1])[kept]
+        return told.at(np.arange(block.n_before, n))
+
+    def states(self, block: Overlapping) -> States:
+        """Of the rows of a block, in their order."""
+        n, s = len(block.rows), self.step.box.shape[1]
+        told = States(*(np.empty((n, s)) for _ in range(4)))
+        for chunk, found in self.filtered(block):
+            after = smoothed(found, chunk)
+            sd = np.sqrt(np.maximum(np.diagonal(after.P, axis1=2, axis2=3), 0.0))
+            rows = chunk.rows[chunk.kept]
+            told.x[rows], told.std[rows] = after.m[:-1][chunk.kept], sd[:-1][chunk.kept]
+            told.end[rows], told.end_std[rows] = after.m[1:][chunk.kept], sd[1:][chunk.kept]
+        return States(*(part[block.n_before :] for part in told))
+
+
+def total_loss(sde: Observed, data: Data, h: float, scheme: Scheme) -> float:
+    """Mean −log p of the observations at the ends of transitions."""
+    observer = Observer(sde, h, scheme)
+
+    def of_block(block: Overlapping, number: int) -> tuple[float, int]:
+        return float(observer.innovations(block).loss.sum()), len(block)
+
+    loss, n = add_up(InOrder(data, observer.overlap), of_block)
+    return loss / n
+
+
+def innovations(sde: Observed, data: Data, h: float, scheme: Scheme) -> Innovations:
+    """Of all rows, in their order."""
+    observer = Observer(sde, h, scheme)
+    ordered = InOrder(data, observer.overlap)
+    parts = add_up(ordered, lambda block, number: [observer.innovations(block)])
+    told = Innovations(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    return told.at(_back(data))
+
+
+def smoothed_states(sde: Observed, data: Data, h: float, scheme: Scheme) -> States:
+    """Of all rows, in their order."""
+    observer = Observer(sde, h, scheme)
+    parts = add_up(InOrder(data, observer.overlap), lambda block, number: [observer.states(block)])
+    back = _back(data)
+    return States(*(np.concatenate(part)[back] for part in zip(*parts, strict=True)))
+
+
+def _back(data: Data) -> Int:
+    """Where each row stands among the rows in the order of tracks."""
+    if isinstance(data, Transitions) and data.groups is not None:
+        return np.argsort(np.argsort(data.groups, kind="stable"), kind="stable")
+    return np.arange(len(data))

@@ -1,0 +1,66 @@
+"""MeasurementNoise: the errors with which a state was observed, as a part of a learned model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from itofit._checks import Float
+
+
+LEAST_P = 1e-16
+"""Smaller probabilities are not told apart."""
+
+
+def shown_p(p: float) -> str:
+    """A probability in words."""
+    return f"p = {p:.2g}" if p >= LEAST_P else f"p < {LEAST_P:g}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MeasurementNoise:
+    """Errors of measurement: y = x + η, η ~ N(0, Λ), independent at each observation.
+
+    Parameters
+    ----------
+    covariance : array of shape (d, d)
+        Λ.
+    std : array of shape (d, d)
+        Standard errors of its entries; zero if it was given.
+    known : bool
+        Whether it was given.
+    gain : float
+        Log-likelihood of all observations above that of the best model without errors of measurement, in nats.
+    p : float
+        The probability of such a gain if there were none; level 0.01 is asked for.
+    corrected : bool
+        Whether steps have the moments of finite ones, so that f and Σ are those of the equation.
+    """
+
+    covariance: Float
+    std: Float
+    known: bool
+    gain: float
+    p: float
+    corrected: bool
+
+    @property
+    def sd(self) -> Float:
+        """Standard deviation of the error of each variable, shape (d,)."""
+        return np.sqrt(np.maximum(np.diagonal(self.covariance), 0.0))
+
+    @property
+    def sd_std(self) -> Float:
+        """Standard errors of these, shape (d,)."""
+        return np.asarray(np.diagonal(self.std) / (2 * np.maximum(self.sd, 1e-300)))
+
+    def text(self, names: tuple[str, ...]) -> str:
+        """One line in words."""
+        known = "given, " if self.known else ""
+        sds = ", ".join(
+            f"{value:.3g} of {name}" if self.known else f"{value:.3g} ± {error:.2g} of {name}"
+            for value, error, name in zip(self.sd, self.sd_std, names, strict=True)
+        )
+        gain = f"; it makes the observations more likely by {self.gain:.1f} nats ({shown_p(self.p)})"
+        return f"{known}standard deviation {sds}{'' if self.known else gain}; f and Σ are without it"
