@@ -11,7 +11,7 @@ import numpy.typing as npt
 from itofit._checks import Float, InputError
 from itofit.data.names import Kind
 from itofit.matrices.symmetric import Factor
-from itofit.model.sde import UnnamedSDE
+from itofit.model.unnamed import UnnamedSDE
 
 Function = Callable[[Float], Float]
 

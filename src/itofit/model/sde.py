@@ -28,7 +28,7 @@ from itofit._checks import (
 )
 from itofit._progress import Progress
 from itofit.data.layout import optional
-from itofit.data.names import Kind, check_variables, default_names
+from itofit.data.names import Kind, check_variables
 from itofit.data.passes import Data, add_up
 from itofit.data.periods import endless, wrapped
 from itofit.data.trajectories import frame_of
@@ -39,7 +39,7 @@ from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import innovations, total_loss
 from itofit.model.likelihood import gaussian_nll
 from itofit.model.measurement import MeasurementNoise
-from itofit.model.simulation import Outside, Steps, gaussian_paths
+from itofit.model.simulation import Outside, Steps, gaussian_paths, outside_text
 
 BATCH_ROWS = 65_536
 """Rows taken together where each has a matrix of its own, to bound the memory of all."""
@@ -407,14 +407,7 @@ class SDE(ABC):
         with Progress(progress) as bar, one_blas_thread:  # set once, and not for each of many small products
             paths, share_outside = gaussian_paths(random, starts, dt, n_steps, steps, bar)
         if share_outside and outside != "stop":
-            share = f"{share_outside:.2%}" if share_outside >= 1e-4 else "Less than 0.01%"
-            used = "those of the nearest point in it" if outside == "nearest" else "values extrapolated from it"
-            warnings.warn(
-                f"{share} of the steps were outside the range of the data, where nothing is known of drift "
-                f"and covariance: {used} were used",
-                ExtrapolationWarning,
-                stacklevel=2,
-            )
+            warnings.warn(outside_text(share_outside, outside), ExtrapolationWarning, stacklevel=2)
         if flag("observed", observed) and self.measurement_noise is not None:
             root = square_root(self.measurement_noise.covariance[None], "symmetric")[0]
             paths += random.standard_normal(paths.shape) @ root
@@ -448,17 +441,3 @@ class SDE(ABC):
         if not len(starts):
             raise InputError("{x0} holds no starting point", x0=Option("x0"))
         return wrapped(starts, self.periods[:, :s])
-
-
-class UnnamedSDE(SDE):
-    """An equation whose variables have the default names: x, or x1, x2, ..."""
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """What the inputs are called."""
-        return default_names(self.n_inputs, self.n_outputs, self.kind, self.n_covariates)[0]
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """What the outputs are called."""
-        return default_names(self.n_inputs, self.n_outputs, self.kind, self.n_covariates)[1]

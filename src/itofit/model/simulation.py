@@ -93,3 +93,13 @@ def _a_third_on(state: Float, held: Float | None, dt: float, box: Float, outside
     d = state.shape[1] // 2
     at = _with(np.concatenate([state[:, :d] + dt / 3 * state[:, d:], state[:, d:]], axis=1), held)
     return at if outside == "extrapolate" else np.clip(at, box[0], box[1])
+
+
+def outside_text(share: float, outside: Outside) -> str:
+    """What a warning says of a share of the steps that were outside the range of the data."""
+    shown = f"{share:.2%}" if share >= 1e-4 else "Less than 0.01%"
+    used = "those of the nearest point in it" if outside == "nearest" else "values extrapolated from it"
+    return (
+        f"{shown} of the steps were outside the range of the data, where nothing is known of drift and covariance: "
+        f"{used} were used"
+    )
