@@ -649,7 +649,7 @@ INCONSISTENT = {
     "no covariates": without("model.n_covariates"),
     "no periods": without("periods"),
     "NaN period": array_of("periods", first_is(np.nan)),
-    "a period that is not the range": array_of("periods", lambda periods: periods + [[0.0], [1.0]]),
+    "a period that is not the range": array_of("periods", lambda periods: periods + np.array([[0.0], [1.0]])),
     "periods of one input": array_of("periods", lambda periods: periods[:, :1]),
     "no limits": without("limits"),
     "negative limit": array_of("limits", first_is(-1.0)),
