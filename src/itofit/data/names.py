@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 from itofit._checks import Either, InputError, Option, one_of
 
@@ -117,6 +117,25 @@ def same_variables(parts: Sequence[HasVariables]) -> None:
         raise InputError(f"all parts must have the same inputs, outputs and kind, got {sorted(forms)}")
     for part in parts[1:]:
         same_names(part, parts[0])
+
+
+class Variables(NamedTuple):
+    """Inputs and outputs with their names, and a kind."""
+
+    n_inputs: int
+    n_outputs: int
+    kind: Kind
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+
+
+def with_velocities(data: HasVariables) -> HasVariables:
+    """The variables of data; of positions, with the velocities that were not observed."""
+    if data.kind != "positions":
+        return data
+    return Variables(
+        2 * data.n_inputs, data.n_outputs, "underdamped", data.input_names + data.output_names, data.output_names
+    )
 
 
 def has_given_names(owner: HasVariables) -> bool:

@@ -145,7 +145,7 @@ def _measurement_text(sde: LearnedSDE) -> str:
     """Whether there are any, in a sentence."""
     if sde.measurement_noise is None:
         return "None: observations are taken for the states themselves."
-    return sde.measurement_noise.text(sde.output_names).capitalize() + "."
+    return sde.measurement_noise.text(sde.input_names[: sde.n_outputs]).capitalize() + "."
 
 
 def _parameters(sde: LearnedSDE) -> dict[str, str]:

@@ -170,7 +170,7 @@ def _noise_carried_on(J: Float, noise: Float, h: Float) -> Float:
     Q = np.zeros_like(J)
     for place, weight in zip(*np.polynomial.legendre.leggauss(3), strict=True):
         s = (0.5 * (1 + place) * h)[:, None, None]
-        M = sum(s**k / factorial(k) * power for k, power in enumerate(powers))
+        M = np.sum([s**k / factorial(k) * power for k, power in enumerate(powers)], axis=0)
         Q += (0.5 * weight * h)[:, None, None] * (M @ noise[:, d:, d:] @ M.swapaxes(1, 2))
     return Q
 
