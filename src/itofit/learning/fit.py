@@ -14,8 +14,8 @@ from itofit._progress import Progress
 from itofit.data.passes import Data
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
-from itofit.learning.hidden.through_noise import Decision, member_through_noise, seen_through_noise
 from itofit.learning.long_steps import without_long_steps
+from itofit.learning.noisy.through_noise import Decision, member_through_noise, seen_through_noise
 from itofit.learning.options import FitOptions, NoiseOption
 from itofit.learning.outliers import without_outliers
 from itofit.learning.pipeline import Task, learn

@@ -8,7 +8,6 @@ import numpy as np
 
 from itofit._checks import Float
 
-
 LEAST_P = 1e-16
 """Smaller probabilities are not told apart."""
 
