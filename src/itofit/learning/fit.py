@@ -208,8 +208,8 @@ def _check_data(data: object, options: FitOptions) -> None:
         check_options_of_positions(options)
     if options.known_noise(data.n_outputs) is not None and data.kind not in ("diffusion", "positions"):
         raise InputError(
-            "{option} needs tracks of states that move as a whole, kind 'diffusion', or of positions; these transitions "
-            "are of kind {kind!r}",
+            "{option} needs tracks of states that move as a whole, kind 'diffusion', or of positions; these "
+            "transitions are of kind {kind!r}",
             option=Option("measurement_noise"),
             kind=data.kind,
         )

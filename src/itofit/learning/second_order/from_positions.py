@@ -100,9 +100,9 @@ def _warn_of_first_order(positions: Transitions) -> None:
     if shown.order == "first":
         warnings.warn(
             Message(
-                "these positions look like those of a first-order system: {share:.0%} ± {error:.0%} of the motion keeps "
-                "its velocity from step to step. Either there is no inertia, and {first} is what suits, or steps are so "
-                "long that velocities are forgotten within one",
+                "these positions look like those of a first-order system: {share:.0%} ± {error:.0%} of the motion "
+                "keeps its velocity from step to step. Either there is no inertia, and {first} is what suits, or steps "
+                "are so long that velocities are forgotten within one",
                 share=max(shown.share, 0.0),
                 error=shown.error,
                 first=Either(python="Transitions.from_trajectories", command="the same without --second-order"),
