@@ -9,9 +9,9 @@ import numpy as np
 
 from itofit._checks import DataWarning, Either, Float, InputError, Message, Option
 from itofit.data.transitions import Transitions
-from itofit.learning.hidden.noise_test import LEVEL, p_of_gain
-from itofit.learning.hidden.track_scoring import error_directions
 from itofit.learning.long_steps import LONGEST, USUAL, shortened
+from itofit.learning.noisy.noise_test import LEVEL, p_of_gain
+from itofit.learning.noisy.track_scoring import error_directions
 from itofit.learning.options import FitOptions
 from itofit.learning.pipeline import Task, floored_shares, model_of
 from itofit.learning.second_order.difference_quotients import LEAST_TRIPLES, triples

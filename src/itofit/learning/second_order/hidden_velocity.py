@@ -4,7 +4,7 @@
 2. States (x, v) drawn at random given all positions of a track. Given the right model they have the law of the system
    itself, so the default fit finds on them which frequencies, ridges and links suit.
 3. Their amplitudes and Λ by Fisher scoring on the innovations of the positions, which are all that was observed
-   (`itofit.learning.hidden.track_scoring`).
+   (`itofit.learning.noisy.track_scoring`).
 4. 2 and 3 again with states drawn from what was found, as long as the evidence rises.
 """
 
@@ -20,10 +20,10 @@ from itofit.data.passes import add_up
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.method import Automatic, LearnedDrift, LearnedSigma
-from itofit.learning.hidden.noisy_model import NoisyModel
-from itofit.learning.hidden.noisy_tracks import with_features
-from itofit.learning.hidden.track_draws import MOST_DRAWN
-from itofit.learning.hidden.track_scoring import (
+from itofit.learning.noisy.noisy_model import NoisyModel
+from itofit.learning.noisy.noisy_tracks import with_features
+from itofit.learning.noisy.track_draws import MOST_DRAWN
+from itofit.learning.noisy.track_scoring import (
     Scored,
     Tracks,
     evidence,

@@ -14,8 +14,8 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
 from itofit.data.transitions import Transitions
-from itofit.learning.hidden.sensitivities import Normal, of_drift, of_noise
-from itofit.learning.hidden.track_scoring import error_directions
+from itofit.learning.noisy.sensitivities import Normal, of_drift, of_noise
+from itofit.learning.noisy.track_scoring import error_directions
 from itofit.learning.second_order.difference_quotients import LinearStart
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior, filtered
@@ -139,7 +139,7 @@ def _sums(data: Transitions, model: LinearForce) -> _Sums:
     total = None
     for chunk in chunks(data, windows):
         found = filtered(model.step, chunk, model.noise, model.prior)
-        T, W, D = found.mean_before.shape
+        T, W = chunk.h.shape
         middle = np.clip(0.5 * (found.m[:-1] + found.mean_before), *model.box)
         features = np.concatenate([np.ones((T, W, 1)), middle], axis=2)
         changes = np.broadcast_to(directions, (T, W, *directions.shape))

@@ -1,4 +1,4 @@
-"""Whether a system is of first or of second order: does it keep its velocity from step to step?
+"""Whether a system is of first or of second order: one of second order keeps its velocity from step to step.
 
 With increments Δ_t of a track at times t and positions y_t, let C_k = ⟨Δ_t Δ_{t+k}⟩, and C'_3 the same for what is
 left of Δ_t and Δ_{t+3} after regression on functions of y_{t+2}. Then
