@@ -108,7 +108,7 @@ def _warn_of_first_order(positions: Transitions) -> None:
                 first=Either(python="Transitions.from_trajectories", command="the same without --second-order"),
             ),
             DataWarning,
-            stacklevel=6,
+            stacklevel=5,
         )
 
 

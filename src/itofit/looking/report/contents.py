@@ -16,7 +16,7 @@ from itofit._version import __version__
 from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.looking.check import Diagnosis, check
-from itofit.looking.check.examined import rows_in_memory
+from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import style
 from itofit.looking.plot.grids import MOST_SLICES
 from itofit.looking.report import page
@@ -53,7 +53,7 @@ def write(
         raise InputError(f"saved_as must be the path of a file or None, got {saved_as!r}")
     random, seed = generator(rng)
     diagnosis = check(sde, data, rng=random)
-    rows = rows_in_memory(data, random)
+    rows = rows_in_memory(with_states(sde, data), random)
     heading = title or f"Drift and noise of {', '.join(sde.output_names)}"
     with style():
         body = [
