@@ -225,8 +225,10 @@ def test_measurement_noise(seed):
     rng = np.random.default_rng(seed)
     x = paths(one(), 100, 100, rng)
     data = Transitions.from_trajectories(x + 0.08 * rng.normal(size=x.shape), dt=H)
-    diagnosis = check(itofit.fit(data, rng=0), data)
+    assert check(itofit.fit(data, rng=0), data).worst == "good"  # innovations of a filter
+    diagnosis = check(itofit.fit(data, measurement_noise=False, rng=0), data)
     accused(diagnosis, "whiteness", "Negative correlation is the sign of measurement noise")
+    assert "Learn from the tracks with measurement_noise='auto'" in diagnosis["whiteness"].advice
     accused(diagnosis, "markov", "two steps of x together have 0.")
     assert diagnosis["whiteness"].values["measurement_variance_0"] == pytest.approx(0.08**2, rel=0.3)
 

@@ -22,6 +22,7 @@ WRONG = {
     "ensemble": [1, 0, -2, 2.0, True, "many"],
     "correct_step": [None, 1, "yes"],
     "max_h": [0.0, -1, "all", True],
+    "measurement_noise": [0.0, -0.1, "yes", True, None, float("nan"), [[1.0, 2.0]], [[1.0, 2.0], [2.0, 1.0]], [[0.0]]],
     "rng": ["0", 1.5, -1, True],
 }
 RIGHT = {
@@ -36,6 +37,7 @@ RIGHT = {
     "ensemble": [None, 2, np.int64(8)],
     "correct_step": ["auto", True, False, np.True_],
     "max_h": ["auto", None, 0.5, 3],
+    "measurement_noise": ["auto", False, 0.1, np.float64(2.0), [0.1, 0.2], [[1.0, 1.0], [1.0, 1.0]]],
     "rng": [None, 0, np.int64(7), np.random.default_rng(0)],
 }
 MESSAGES = {
@@ -50,6 +52,8 @@ MESSAGES = {
     "ensemble": "ensemble must be a whole number >= 2, got 1",
     "correct_step": "correct_step must be True or False, got None",
     "max_h": "max_h must be a number > 0, got 0.0",
+    "measurement_noise": "measurement_noise must be 'auto', False, a standard deviation > 0, one for each variable, or "
+    "a covariance matrix, got 0.0; no errors are False",
     "rng": "rng must be a whole number >= 0, a numpy.random.Generator or None, got '0'",
 }
 

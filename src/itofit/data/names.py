@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
@@ -155,6 +155,26 @@ def same_surroundings(data: HasVariables, other: HasVariables) -> None:
         raise InputError(f"there are {plural(data.n_covariates, 'covariate')}, and before {other.n_covariates}")
     if not np.array_equal(data.periods, other.periods):
         raise InputError("the periods of the variables differ from those before: all must have the same")
+
+
+class Variables(NamedTuple):
+    """Inputs and outputs with their names, and a kind."""
+
+    n_inputs: int
+    n_outputs: int
+    kind: Kind
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    periods: Float
+    n_covariates: int = 0
+
+
+def with_velocities(data: HasVariables) -> HasVariables:
+    """The variables of data; of positions, with the velocities that were not observed."""
+    if data.kind != "positions":
+        return data
+    names, periods = data.input_names + data.output_names, np.zeros((2, 2 * data.n_inputs))
+    return Variables(2 * data.n_inputs, data.n_outputs, "underdamped", names, data.output_names, periods)
 
 
 def has_given_names(owner: HasVariables) -> bool:

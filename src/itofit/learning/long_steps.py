@@ -51,17 +51,17 @@ def without_long_steps(task: Task) -> Task:
     if given is None:
         return task
     if given != "auto":
-        return _shortened(task, (1 + ROUNDING) * given)
+        return shortened(task, (1 + ROUNDING) * given)
     usual = USUAL * lengths.h_median
-    if lengths.h_max <= usual or not task.options.refine or task.data.kind == "general":
+    if lengths.h_max <= usual or not task.options.refine or task.data.kind in ("general", "positions"):
         return task
     try:
-        return _shortened(task, _longest(task, usual))
+        return shortened(task, _longest(task, usual))
     except InputError:  # too few are left to learn from
         return task
 
 
-def _shortened(task: Task, longest: float) -> Task:
+def shortened(task: Task, longest: float) -> Task:
     """The task with transitions up to a length alone."""
     lengths = task.survey
     if lengths.h_max <= longest:
@@ -78,7 +78,7 @@ def _shortened(task: Task, longest: float) -> Task:
 def _longest(task: Task, usual: float) -> float:
     """The length of steps that can be followed, at least the usual one."""
     rng = np.random.default_rng(0 if task.seed is None else task.seed)
-    short = _shortened(task, usual)
+    short = shortened(task, usual)
     drift, doubts = _first_drift(replace(short, rng=rng))
     rate = _rate(drift, doubts, _drawn(task.data, rng, 0.0))
     if rate * task.survey.h_max <= LONGEST:

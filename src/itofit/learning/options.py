@@ -61,11 +61,11 @@ LEAST_EIGENVALUE = -1e-9
 
 
 def _measurement_noise(name: str, value: object) -> None:
-    if value is False or (isinstance(value, str) and value == "auto"):
+    if (isinstance(value, bool | np.bool_) and not value) or (isinstance(value, str) and value == "auto"):
         return
     expected = "{option} must be 'auto', False, a standard deviation > 0, one for each variable, or a covariance matrix"
     option = Option(name)
-    if isinstance(value, str | bool) or value is None:
+    if isinstance(value, str | bool | np.bool_) or value is None:
         raise InputError(expected + ", got {value!r}", option=option, value=value)
     try:
         array = np.asarray(value, dtype=float)
@@ -178,7 +178,7 @@ class FitOptions:
     @property
     def noise_is_known(self) -> bool:
         """Whether errors of measurement were given."""
-        return not (self.measurement_noise is False or isinstance(self.measurement_noise, str))
+        return not isinstance(self.measurement_noise, str | bool | np.bool_)
 
     def known_noise(self, d: int) -> Float | None:
         """Their covariance (d, d); None if it is not known."""

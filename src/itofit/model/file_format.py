@@ -22,7 +22,7 @@ from itofit.data.periods import is_periodic
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
-from itofit.model.measurement import MeasurementNoise
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.training import (
     Candidate,
     DataSummary,
@@ -52,6 +52,7 @@ RECORDS = (
     LeftOut,
     StepCorrection,
     MeasurementNoise,
+    HiddenVelocity,
     Candidate,
 )
 """Classes that a model consists of, besides models themselves."""
@@ -210,6 +211,7 @@ def _check_model(sde: LearnedSDE) -> None:
     _check_function("drift_function", sde.drift_function, m, d)
     _check_function("covariance_function", sde.covariance_function, m, len(entries(sde.structure, d)[0]))
     _check_correction(sde)
+    _check_hidden_velocity(sde)
     _check_measurement(sde)
     _check_origin(sde)
 
@@ -285,13 +287,27 @@ def _check_correction(sde: LearnedSDE) -> None:
     one_of("step_correction.outcome", correction.outcome, get_args(StepOutcome))
 
 
+def _check_hidden_velocity(sde: LearnedSDE) -> None:
+    """The same for velocities that were not observed."""
+    hidden, d = sde.hidden_velocity, sde.n_outputs
+    if hidden is None:
+        return
+    _check_kind("hidden_velocity", hidden, HiddenVelocity)
+    if sde.kind != "underdamped":
+        raise InputError(f"a model of kind {sde.kind!r} cannot have hidden velocities")
+    _check_array("hidden_velocity.mean", hidden.mean, (d,))
+    _check_array("hidden_velocity.covariance", hidden.covariance, (d, d))
+    if not np.linalg.eigvalsh(hidden.covariance)[0] >= 0:
+        raise InputError("hidden_velocity.covariance must be positive semidefinite")
+
+
 def _check_measurement(sde: LearnedSDE) -> None:
     """The same for errors of measurement."""
     noise, d = sde.measurement_noise, sde.n_outputs
     if noise is None:
         return
     _check_kind("measurement_noise", noise, MeasurementNoise)
-    if sde.kind != "diffusion":
+    if sde.kind != "diffusion" and sde.hidden_velocity is None:
         raise InputError(f"a model of kind {sde.kind!r} cannot have errors of measurement")
     _check_array("measurement_noise.covariance", noise.covariance, (d, d))
     _check_array("measurement_noise.std", noise.std, (d, d))

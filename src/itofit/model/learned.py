@@ -19,7 +19,7 @@ from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import States, smoothed_states
 from itofit.model.likelihood import student_nll
-from itofit.model.measurement import MeasurementNoise
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.sde import BATCH_ROWS, SDE
 from itofit.model.summary import dimensions, summary_of
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
@@ -79,6 +79,8 @@ class LearnedSDE(SDE):
         Whether `drift_function` is g in f = Σ^½ g, as the paper's additional drift step learns it.
     measurement_noise : MeasurementNoise or None
         Errors with which the state was observed; drift and covariance are without them. None if there are none.
+    hidden_velocity : HiddenVelocity or None
+        Of a second-order system that was learned from positions alone: velocities where a track starts.
     input_names, output_names : tuples of str
         What the m inputs and d outputs are called; by default x, or x1, x2, ..., as in `Transitions`.
     n_covariates : int
@@ -110,6 +112,7 @@ class LearnedSDE(SDE):
     n_covariates: int = 0
     periods: Float = None  # type: ignore[assignment]  # then zeros
     measurement_noise: MeasurementNoise | None = None
+    hidden_velocity: HiddenVelocity | None = None
 
     def __post_init__(self) -> None:
         form = self.n_inputs, self.n_outputs, self.kind
@@ -260,6 +263,8 @@ class LearnedSDE(SDE):
     @property
     def scheme(self) -> Scheme:
         """The one that this model is meant for: "corrected" if it was corrected for the length of steps."""
+        if self.hidden_velocity is not None:
+            return "corrected"
         if self.measurement_noise is not None:
             return "corrected" if self.measurement_noise.corrected else "euler"
         return "euler" if self.step_correction is None or self.step_correction.withheld else "corrected"
@@ -272,7 +277,7 @@ class LearnedSDE(SDE):
         ``sde.drift(x) - sde.one_step.drift(x)``.
         """
         correction = self.step_correction
-        if self.measurement_noise is not None:
+        if self.measurement_noise is not None or self.hidden_velocity is not None:
             raise InputError("this model was learned through a filter, whose steps have the moments of finite ones")
         if correction is None:
             raise InputError(
@@ -362,7 +367,7 @@ class LearnedSDE(SDE):
     # States behind observations
 
     def states(self, data: Data) -> States:
-        """The states behind noisy observations, given all observations of their tracks.
+        """The states behind noisy observations or positions alone, given all observations of their tracks.
 
         Parameters
         ----------
@@ -372,8 +377,9 @@ class LearnedSDE(SDE):
         Returns
         -------
         States
-            Means and standard deviations, of shape (n, d) each: ``x`` and ``std`` where the n transitions start,
-            ``end`` and ``end_std`` where they end.
+            Means and standard deviations, of shape (n, s) each: ``x`` and ``std`` where the n transitions start,
+            ``end`` and ``end_std`` where they end. The state has s = d variables; for a model that was learned from
+            positions s = 2d, positions before velocities.
 
         Examples
         --------
@@ -389,11 +395,15 @@ class LearnedSDE(SDE):
         >>> bool(np.std(states.x[:, 0] - x[:-1]) < 0.6 * np.std(y - x))
         True
         """
-        if self.measurement_noise is None:
+        if self.measurement_noise is None and self.hidden_velocity is None:
             raise InputError(
                 "this model was learned without errors of measurement: its states are the observations themselves"
             )
         self._check_data("states", data)
+        if not self._seen_through_filter(data):
+            raise InputError(
+                "states needs positions alone, as the model was learned from: make them with Transitions.from_positions"
+            )
         return smoothed_states(self, data, self.data.h_mean, self.scheme)
 
     # What it says of itself

@@ -1,4 +1,4 @@
-"""MeasurementNoise: the errors with which a state was observed, as a part of a learned model."""
+"""How a state was observed, as a part of a learned model: with errors, or without its velocities."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from itofit._checks import Float
-
 
 LEAST_P = 1e-16
 """Smaller probabilities are not told apart."""
@@ -64,3 +63,17 @@ class MeasurementNoise:
         )
         gain = f"; it makes the observations more likely by {self.gain:.1f} nats ({shown_p(self.p)})"
         return f"{known}standard deviation {sds}{'' if self.known else gain}; f and Σ are without it"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HiddenVelocity:
+    """Velocities of a second-order system whose positions alone were observed, where a track starts.
+
+    Parameters
+    ----------
+    mean : array of shape (d,)
+    covariance : array of shape (d, d)
+    """
+
+    mean: Float
+    covariance: Float

@@ -28,7 +28,7 @@ from itofit._checks import (
 )
 from itofit._progress import Progress
 from itofit.data.layout import optional
-from itofit.data.names import Kind, check_variables
+from itofit.data.names import Kind, check_variables, with_velocities
 from itofit.data.passes import Data, add_up
 from itofit.data.periods import endless, wrapped
 from itofit.data.trajectories import frame_of
@@ -38,7 +38,7 @@ from itofit.model.drivers import Drive, driver_of, refuse_state_alone
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import innovations, total_loss
 from itofit.model.likelihood import gaussian_nll
-from itofit.model.measurement import MeasurementNoise
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.simulation import Outside, Steps, gaussian_paths, outside_text
 
 BATCH_ROWS = 65_536
@@ -81,6 +81,7 @@ class SDE(ABC):
             """Smallest and largest value of each input between which the functions are known: shape (2, m)."""
 
     measurement_noise: MeasurementNoise | None = None
+    hidden_velocity: HiddenVelocity | None = None
 
     @property
     def n_covariates(self) -> int:
@@ -248,12 +249,12 @@ class SDE(ABC):
             of `step_moments`, with which models of data with different h can be compared. None: the model's own
             `scheme`.
 
-        Of a model with `measurement_noise` it is the likelihood of the observation at the end of each transition given
-        all before it in its track: that of the innovations of a filter.
+        Of a model with `measurement_noise`, and of positions alone, it is the likelihood of the observation at the end
+        of each transition given all before it in its track: that of the innovations of a filter.
         """
         scheme = self._checked_scheme(scheme)
         self._check_data("nll", data)
-        if self.measurement_noise is not None:
+        if self._seen_through_filter(data):
             return self._nll_of_observations(data, pointwise, scheme)
 
         def losses(block: Transitions) -> Float:
@@ -279,11 +280,23 @@ class SDE(ABC):
             return innovations(observed, data, observed.data.h_mean, scheme).loss
         return total_loss(observed, data, observed.data.h_mean, scheme)
 
+    def _seen_through_filter(self, data: Data) -> bool:
+        """Whether the states of this equation follow from data by a filter alone."""
+        return data.kind == "positions" or (self.measurement_noise is not None and self.kind == "diffusion")
+
     def _check_data(self, what: str, data: object) -> None:
         """Raise unless data are transitions of the variables of this equation."""
         if not isinstance(data, Data):
             raise InputError(f"{what} needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
-        check_variables(self, data)
+        if data.kind == "positions" and self.hidden_velocity is None:
+            raise InputError(
+                "the data are positions alone, but the model was not learned from such: {advice}",
+                advice=Either(
+                    python="make them with from_trajectories, or with from_underdamped if velocities are known",
+                    command="leave out --second-order, or name the columns of velocities with --velocity",
+                ),
+            )
+        check_variables(self, with_velocities(data))
 
     # Simulation
 
@@ -410,7 +423,8 @@ class SDE(ABC):
             warnings.warn(outside_text(share_outside, outside), ExtrapolationWarning, stacklevel=2)
         if flag("observed", observed) and self.measurement_noise is not None:
             root = square_root(self.measurement_noise.covariance[None], "symmetric")[0]
-            paths += random.standard_normal(paths.shape) @ root
+            seen = paths[:, :, : self.n_outputs]  # positions, if there are velocities as well
+            seen += random.standard_normal(seen.shape) @ root
         if as_frame and driver is not None:
             paths = np.concatenate([paths, driver.over(n_steps + 1)], axis=2)
         return frame_of(pandas, paths, dt, self.input_names) if as_frame else paths

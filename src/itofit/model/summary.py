@@ -57,10 +57,12 @@ def summary_of(sde: LearnedSDE) -> str:
     bounds = f"above {sde.floor:.2g}" if np.isinf(ceiling) else f"between {sde.floor:.2g} and {ceiling:.3g}"
     limits = f"Σ is kept {bounds} times its mean, which changed it at {sde.floored_share:.2%} of the data"
     lines.append(_line("limits", limits))
+    if sde.hidden_velocity is not None:
+        lines.append(_line("observed", "positions alone; velocities follow from whole tracks: see sde.states(data)"))
     if sde.measurement_noise is not None:
-        lines.append(_line("measurement", sde.measurement_noise.text(sde.output_names)))
-        if sde.measurement_noise.corrected:
-            lines.append(_line("step", "its length is part of the filter: f and Σ are those of the equation"))
+        lines.append(_line("measurement", sde.measurement_noise.text(sde.input_names[: sde.n_outputs])))
+    if (sde.measurement_noise is not None or sde.hidden_velocity is not None) and sde.scheme == "corrected":
+        lines.append(_line("step", "its length is part of the filter: f and Σ are those of the equation"))
     if sde.step_correction is not None:
         lines.append(_line("step", str(sde.step_correction)))
     lines.append(_line("seed", "a generator was given" if sde.seed is None else str(sde.seed)))

@@ -70,7 +70,7 @@ def triples(data: Transitions) -> Triples:
 
 
 def noises(found: Triples, residual: Float) -> tuple[Float, Float]:
-    """Σ and Λ, positive definite, of which differences (n, d) without the force have their covariances at three lags."""
+    """Σ and Λ, positive definite, that differences (n, d) without the force show by covariances at three lags."""
     coefficients, products = [], []
     for lag in range(3):
         first = np.arange(len(found.before) - lag)

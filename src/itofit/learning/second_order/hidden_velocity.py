@@ -4,7 +4,7 @@
 2. States (x, v) drawn at random given all positions of a track. Given the right model they have the law of the system
    itself, so the default fit finds on them which frequencies, ridges and links suit.
 3. Their amplitudes and Λ by Fisher scoring on the innovations of the positions, which are all that was observed
-   (`itofit.learning.hidden.track_scoring`).
+   (`itofit.learning.noisy.track_scoring`).
 4. 2 and 3 again with states drawn from what was found, as long as the evidence rises.
 """
 
@@ -20,10 +20,10 @@ from itofit.data.passes import add_up
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.method import Automatic, LearnedDrift, LearnedSigma
-from itofit.learning.hidden.noisy_model import NoisyModel
-from itofit.learning.hidden.noisy_tracks import with_features
-from itofit.learning.hidden.track_draws import MOST_DRAWN
-from itofit.learning.hidden.track_scoring import (
+from itofit.learning.noisy.noisy_model import NoisyModel
+from itofit.learning.noisy.noisy_tracks import with_features
+from itofit.learning.noisy.track_draws import MOST_DRAWN
+from itofit.learning.noisy.track_scoring import (
     Scored,
     Tracks,
     evidence,
@@ -33,15 +33,17 @@ from itofit.learning.hidden.track_scoring import (
 )
 from itofit.learning.pipeline import Task, functions_of_one_step
 from itofit.learning.second_order.difference_quotients import linear_start, triples
-from itofit.learning.second_order.linear_force import best_linear_force
+from itofit.learning.second_order.linear_force import LinearForce, best_linear_force
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior, drawn, filtered
-from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, follows, in_track_order
+from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, follows
 
 MOST_ROUNDS = 4
 """Of draws and scoring."""
 LEAST_GAIN = 10.0
 """Of the evidence, in nats: the round after one that gained less would hardly gain anything."""
+ROUNDS_WITHOUT = 4
+"""Of scoring without errors of measurement, to tell whether there are any."""
 MARGIN = 0.05
 """By which the range of the states is wider than that of drawn ones, relative to it."""
 
@@ -49,8 +51,7 @@ MARGIN = 0.05
 class FromPositions(NamedTuple):
     """Force, covariance and Λ that were learned together."""
 
-    method: Automatic
-    task: Task  # of the drawn states that the functions were looked for with
+    method: Automatic  # whose task has the drawn states that the functions were looked for with
     drift: LearnedDrift
     covariance: LearnedSigma
     scored: Scored
@@ -58,20 +59,36 @@ class FromPositions(NamedTuple):
     evidence: float
 
 
-def learn_from_positions(task: Task) -> FromPositions:
-    """The force and the noises that positions show best."""
-    data = _in_memory(task)
+def linear_force_of(data: Transitions, known: Float | None) -> LinearForce:
+    """The linear force that moves of positions show best, Λ being known or not."""
     found = triples(data)
     states = np.concatenate([found.x, found.v], axis=1)
-    prior = _prior_of(found.v)
-    task.bar.show("linear force", "by the likelihood of positions")
-    linear = best_linear_force(data, linear_start(data), prior, np.array([states.min(axis=0), states.max(axis=0)]))
+    box = np.array([states.min(axis=0), states.max(axis=0)])
+    return best_linear_force(data, linear_start(data), prior_of(found.v), box, known)
+
+
+def learn_from_positions(
+    task: Task, linear: LinearForce, known: Float | None, rounds: int = MOST_ROUNDS
+) -> FromPositions:
+    """The force and the noises that positions show best.
+
+    Parameters
+    ----------
+    task : Task
+        Of positions.
+    linear : LinearForce
+        To start with.
+    known : array of shape (d, d), optional
+        Λ, if it is known.
+    rounds : int
+    """
+    d, prior = task.data.n_outputs, linear.prior
     step, noise, lengths = linear.step, linear.noise, linear.lengths
     best: FromPositions | None = None
-    for seed in task.rng.integers(2**63, size=MOST_ROUNDS).tolist():
+    for seed in task.rng.integers(2**63, size=rounds).tolist():
         drawn_states = drawn_states_of(task, step, noise, prior, lengths, seed)
-        prior = _prior_of(drawn_states.inputs[:, data.n_outputs :])
-        fitted = _fitted(task, drawn_states, noise, prior)
+        prior = prior_of(drawn_states.inputs[:, d:])
+        fitted = _fitted(task, drawn_states, noise, prior, known=known is not None)
         gain = np.inf if best is None else fitted.evidence - best.evidence
         if gain > 0:
             best = fitted
@@ -84,13 +101,7 @@ def learn_from_positions(task: Task) -> FromPositions:
     return best
 
 
-def _in_memory(task: Task) -> Transitions:
-    """Moves of positions, tracks one after the other; of data that are read in parts, the first part."""
-    data = in_track_order(task.data)
-    return data if isinstance(data, Transitions) else next(data.blocks())
-
-
-def _prior_of(velocities: Float) -> Prior:
+def prior_of(velocities: Float) -> Prior:
     """Mean and covariance of velocities."""
     return Prior(velocities.mean(axis=0), np.atleast_2d(np.cov(velocities.T)))
 
@@ -120,7 +131,7 @@ def drawn_states_of(
     return Transitions.concatenate(add_up(InOrder(task.data, overlap), of_block))
 
 
-def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior) -> FromPositions:
+def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior, *, known: bool) -> FromPositions:
     """Functions found with drawn states, their amplitudes from the positions."""
     own = replace(task, data=states, survey=survey(states, task.bar))
     method = Automatic(own)
@@ -144,15 +155,28 @@ def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior) -> From
     def shown(number: int, loss: float) -> None:
         task.bar.show("positions", f"round {number + 1}, loss {loss:.4f}")
 
-    scored = score(Tracks(task.data, h), model, n_cells, shown=shown)
-    learned = scored_drift(scored, n_cells)
-    noisy, spread = scored_noise(scored, known=False)
-    return FromPositions(
-        method,
-        own,
-        drift._replace(drift=learned),
-        covariance._replace(sigma=noisy.sigma),
-        scored,
-        spread,
-        evidence(scored, learned, noisy),
+    scored = score(Tracks(task.data, h), model, n_cells, known=known, shown=shown)
+    return _as_fitted(FromPositions(method, drift, covariance, scored, np.zeros((0, 0)), 0.0), scored, known=known)
+
+
+def _as_fitted(fitted: FromPositions, scored: Scored, *, known: bool) -> FromPositions:
+    """The functions of a fit with other amplitudes, and the error bars that belong to these."""
+    learned = scored_drift(scored, len(fitted.drift.rows.X))
+    noisy, spread = scored_noise(scored, known=known)
+    return fitted._replace(
+        drift=fitted.drift._replace(drift=learned),
+        covariance=fitted.covariance._replace(sigma=noisy.sigma),
+        scored=scored,
+        spread=spread,
+        evidence=evidence(scored, learned, noisy),
     )
+
+
+def without_errors(task: Task, fitted: FromPositions) -> tuple[FromPositions, float]:
+    """The same functions with amplitudes for positions without errors of measurement, and what those gain in nats."""
+    model, d = fitted.scored.model, task.data.n_outputs
+    task.bar.show("positions", "without errors of measurement, for comparison")
+    without = replace(model, noise=np.zeros((d, d)))
+    tracks = Tracks(task.data, fitted.method.task.survey.h_mean)
+    scored = score(tracks, without, len(fitted.drift.rows.X), known=True, rounds=ROUNDS_WITHOUT)
+    return _as_fitted(fitted, scored, known=True), scored.sums.loss - fitted.scored.sums.loss

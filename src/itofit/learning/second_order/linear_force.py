@@ -14,8 +14,8 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
 from itofit.data.transitions import Transitions
-from itofit.learning.hidden.sensitivities import Normal, of_drift, of_noise
-from itofit.learning.hidden.track_scoring import error_directions
+from itofit.learning.noisy.sensitivities import Normal, of_drift, of_noise
+from itofit.learning.noisy.track_scoring import error_directions
 from itofit.learning.second_order.difference_quotients import LinearStart
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior, filtered
@@ -60,6 +60,12 @@ class LinearForce:
         return GaussianStep(functions, self.box, np.diagonal(self.sigma), second_order=True)
 
     @property
+    def rate(self) -> float:
+        """How fast the force makes the state change: the larger of ‖∂f/∂v‖ and ‖∂f/∂x‖^½."""
+        by_position, by_velocity = np.split(self.slopes, 2, axis=1)
+        return float(max(np.linalg.norm(by_velocity, 2), np.sqrt(np.linalg.norm(by_position, 2))))
+
+    @property
     def lengths(self) -> tuple[int, int]:
         """Overlap and kept steps of windows."""
         return second_order_window_lengths(self.sigma, self.noise, self.h)
@@ -77,7 +83,9 @@ class _Sums(NamedTuple):
         return _Sums(self.loss + other.loss, self.force.plus(other.force), self.noise.plus(other.noise))
 
 
-def best_linear_force(data: Transitions, start: LinearStart, prior: Prior, box: Float) -> LinearForce:
+def best_linear_force(
+    data: Transitions, start: LinearStart, prior: Prior, box: Float, known: Float | None = None
+) -> LinearForce:
     """By Fisher scoring on the innovations, from a start.
 
     Parameters
@@ -89,13 +97,15 @@ def best_linear_force(data: Transitions, start: LinearStart, prior: Prior, box: 
         Of velocities where a track starts.
     box : array of shape (2, 2d)
         Range of the states, beyond which the force no longer grows.
+    known : array of shape (d, d), optional
+        Λ, if it is known.
     """
     middle, half = box.mean(axis=0), 0.5 * BOUND * (box[1] - box[0])
     model = LinearForce(
         intercept=start.intercept,
         slopes=start.slopes,
         sigma=start.sigma,
-        noise=start.noise,
+        noise=start.noise if known is None else known,
         prior=prior,
         box=np.array([middle - half, middle + half]),
         h=float(np.median(data.h)),
@@ -107,7 +117,7 @@ def best_linear_force(data: Transitions, start: LinearStart, prior: Prior, box: 
             sums = _sums(data, model)
         for _ in range(MOST_ROUNDS):
             for share in SHARES:
-                trial = _moved(model, sums, share)
+                trial = _moved(model, sums, share, known=known is not None)
                 new = _sums(data, trial)
                 if new.loss < sums.loss:  # false for what is not a number
                     break
@@ -129,7 +139,7 @@ def _sums(data: Transitions, model: LinearForce) -> _Sums:
     total = None
     for chunk in chunks(data, windows):
         found = filtered(model.step, chunk, model.noise, model.prior)
-        T, W, D = found.mean_before.shape
+        T, W = chunk.h.shape
         middle = np.clip(0.5 * (found.m[:-1] + found.mean_before), *model.box)
         features = np.concatenate([np.ones((T, W, 1)), middle], axis=2)
         changes = np.broadcast_to(directions, (T, W, *directions.shape))
@@ -143,24 +153,28 @@ def _sums(data: Transitions, model: LinearForce) -> _Sums:
     return total
 
 
-def _moved(model: LinearForce, sums: _Sums, share: float) -> LinearForce:
-    """The model after a share of a step of scoring."""
+def _moved(model: LinearForce, sums: _Sums, share: float, *, known: bool) -> LinearForce:
+    """The model after a share of a step of scoring, in which Λ stays if it is known."""
     d = len(model.sigma)
     H, g = sums.force
     scale = 1 / np.sqrt(np.maximum(np.diagonal(H), 1e-300))
     change = scale * np.linalg.solve(H * np.outer(scale, scale) + 1e-9 * np.eye(len(H)), scale * g)
     force = share * change.reshape(d, -1)
     information, score = sums.noise
+    if known:
+        p = len(score) // 2
+        information, score = information[:p, :p], score[:p]
     scale = 1 / np.sqrt(np.maximum(np.diagonal(information), 1e-300))
     of_noise = scale * np.linalg.solve(information * np.outer(scale, scale) + 1e-9 * np.eye(len(scale)), scale * score)
     directions = error_directions(d)
-    of_sigma, of_errors = (share * np.tensordot(part, directions, 1) for part in np.split(of_noise, 2))
+    parts = [share * np.tensordot(part, directions, 1) for part in np.split(of_noise, 1 if known else 2)]
+    least = LEAST_ERROR * model.h**3 / 3 * model.sigma
     return replace(
         model,
         intercept=model.intercept + force[:, 0],
         slopes=model.slopes + force[:, 1:],
-        sigma=_within(model.sigma, of_sigma),
-        noise=_not_negative(model.noise + of_errors, LEAST_ERROR * model.h**3 / 3 * model.sigma),
+        sigma=_within(model.sigma, parts[0]),
+        noise=model.noise if known else _not_negative(model.noise + parts[1], least),
     )
 
 

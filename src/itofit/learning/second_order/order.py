@@ -1,4 +1,4 @@
-"""Whether a system is of first or of second order: does it keep its velocity from step to step?
+"""Whether a system is of first or of second order: one of second order keeps its velocity from step to step.
 
 With increments Δ_t of a track at times t and positions y_t, let C_k = ⟨Δ_t Δ_{t+k}⟩, and C'_3 the same for what is
 left of Δ_t and Δ_{t+3} after regression on functions of y_{t+2}. Then
@@ -32,7 +32,7 @@ LEAST_PRODUCTS = 50
 LEAST_SHARE = 0.2
 """Of the motion that keeps its velocity, from which on a system is called of second order."""
 LEVEL = 0.005
-"""Of the test. Of 4,500 tracks of systems of first order, some under errors of measurement that are far larger than a step, one
+"""Of the test. Of 4,500 tracks of systems of first order, some under errors of measurement far larger than a step, one
 in 150 was called of second order."""
 SURE = 1.64
 """Standard errors by which the share must be less than LEAST_SHARE for a system to be called of first order."""

@@ -167,7 +167,8 @@ def _likely_cause(rows: ExaminedRows, r: Float, noise: float, correlated: str) -
     `noise` is the variance of errors of measurement that would explain them, `correlated` says what they are.
     """
     correlated = capitalised(correlated)
-    velocity = ", velocities computed as differences of positions," if rows.data.kind == "underdamped" else ""
+    computed = rows.data.kind == "underdamped" and not rows.through_noise
+    velocity = ", velocities computed as differences of positions," if computed else ""
     if r[0] < 0 and abs(r[0]) >= CLEAR_FIRST * np.abs(r).max():
         share = min(1.0, -2 * float(r[0]))
         return (
@@ -201,8 +202,8 @@ def _noise_advice(rows: ExaminedRows, more: str) -> str:
     """What to do about errors of measurement."""
     if rows.data.kind == "diffusion" and not rows.through_noise:
         return Message(
-            "Measurement noise counts as noise of the system here. Learn from the tracks with {option}, which tells the "
-            "two apart.",
+            "Measurement noise counts as noise of the system here. Learn from the tracks with {option}, which separates "
+            "them.",
             option=Option("measurement_noise", "auto"),
         )
     return (
@@ -211,7 +212,10 @@ def _noise_advice(rows: ExaminedRows, more: str) -> str:
     )
 
 
-_VELOCITY = " Velocities should be measured, not computed from positions."
+_VELOCITY = (
+    " Velocities should be measured, not computed from positions; without them, learn from positions alone "
+    "(Transitions.from_positions, --second-order)."
+)
 
 
 # Markov property

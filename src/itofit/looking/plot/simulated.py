@@ -12,7 +12,7 @@ from itofit.data.names import plural
 from itofit.data.passes import Data
 from itofit.data.periods import wrapped
 from itofit.data.transitions import Transitions
-from itofit.looking.check.examined import rows_in_time
+from itofit.looking.check.examined import rows_in_time, with_states
 from itofit.looking.plot.canvas import DATA, LEARNED, axes_or_new, escaped, lines
 from itofit.looking.plot.views import NumberOrName, checked, variable
 from itofit.matrices.symmetric import factors
@@ -70,6 +70,7 @@ def distributions(
     if data is None:
         raise InputError("distributions needs data to compare with: give Transitions")
     checked(sde, data)
+    data = with_states(sde, data)
     if sde.kind == "general" or data.kind != sde.kind:
         raise InputError(
             "only models and data of kind 'diffusion' or 'underdamped' can be simulated and compared, got a model of "
@@ -127,7 +128,7 @@ def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random
         if c >= moving(sde).start:
             observed = ends[:, c]
             simulated = np.concatenate([first[:, c], later[:, c]])
-            if sde.measurement_noise is not None:
+            if sde.measurement_noise is not None and sde.kind == "diffusion":
                 simulated = simulated + sde.measurement_noise.sd[c] * rng.standard_normal(len(simulated))
         elif length.max() > 1:  # the first position is that of the data
             observed, simulated = rows.inputs[after_start, c], later[:, c]

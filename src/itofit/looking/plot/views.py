@@ -11,11 +11,11 @@ import numpy.typing as npt
 from scipy.ndimage import uniform_filter
 
 from itofit._checks import Float, InputError, float_array
-from itofit.data.names import check_variables, did_you_mean, plural
+from itofit.data.names import did_you_mean, plural
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic, wrapped
 from itofit.data.transitions import Transitions
-from itofit.looking.check.examined import rows_in_memory
+from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import escaped, number_text
 from itofit.model.learned import LearnedSDE
 
@@ -54,7 +54,8 @@ def checked(sde: LearnedSDE, data: Data | None) -> Transitions | None:
         return None
     if not isinstance(data, Data):
         raise InputError(f"data must be Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
-    check_variables(sde, data)
+    sde._check_data("a plot", data)
+    data = with_states(sde, data)
     return rows_in_memory(data, np.random.default_rng(0)) if not isinstance(data, Transitions) else data
 
 

@@ -42,6 +42,8 @@ TABLE = 4096
 """Places of one input between which functions are interpolated: the error is far below any noise."""
 
 
+GAUSS = np.polynomial.legendre.leggauss(3)
+"""Places and weights of the rule of Gauss."""
 ORDER_OF_CARRYING = 4
 """Terms of e^{Js} besides the first: the last is far below a hundredth where a step can be followed at all."""
 
@@ -168,9 +170,9 @@ def _noise_carried_on(J: Float, noise: Float, h: Float) -> Float:
     for _ in range(ORDER_OF_CARRYING):
         powers.append(J @ powers[-1])
     Q = np.zeros_like(J)
-    for place, weight in zip(*np.polynomial.legendre.leggauss(3), strict=True):
+    for place, weight in zip(*GAUSS, strict=True):
         s = (0.5 * (1 + place) * h)[:, None, None]
-        M = sum(s**k / factorial(k) * power for k, power in enumerate(powers))
+        M = np.sum([s**k / factorial(k) * power for k, power in enumerate(powers)], axis=0)
         Q += (0.5 * weight * h)[:, None, None] * (M @ noise[:, d:, d:] @ M.swapaxes(1, 2))
     return Q
 

@@ -3,7 +3,7 @@
 1. *Start*: Λ and a constant Σ from products of consecutive increments, no drift.
 2. *Tracks drawn at random* from what that says of the states behind the observations. They look like clean ones, so the
    default pipeline finds frequencies, groups and the link of Σ on them.
-3. *Scoring* of all amplitudes and Λ on the innovations of the observations (`itofit.learning.hidden.track_scoring`).
+3. *Scoring* of all amplitudes and Λ on the innovations of the observations (`itofit.learning.noisy.track_scoring`).
 4. Steps 2 and 3 once more from there. The better of both is kept, by likelihood less the number of amplitudes.
 5. *Whether*: the same features without errors of measurement are scored as well, for the likelihood ratio.
 """
@@ -21,10 +21,10 @@ from itofit.data.transitions import Transitions
 from itofit.learning.automatic.method import Automatic, LearnedDrift, LearnedSigma
 from itofit.learning.automatic.products import NoiseModel
 from itofit.learning.automatic.sigma import Sigma
-from itofit.learning.hidden.noise_test import LagProducts, p_of_gain
-from itofit.learning.hidden.noisy_model import NoisyModel
-from itofit.learning.hidden.track_draws import drawn_transitions
-from itofit.learning.hidden.track_scoring import (
+from itofit.learning.noisy.noise_test import LagProducts, p_of_gain
+from itofit.learning.noisy.noisy_model import NoisyModel
+from itofit.learning.noisy.track_draws import drawn_transitions
+from itofit.learning.noisy.track_scoring import (
     Scored,
     Tracks,
     error_directions,

@@ -20,6 +20,9 @@ from itofit.model.hidden.windows import second_order_window_lengths, window_leng
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 
+NO_AMPLITUDE = 1e-8
+"""Of the features of H: below, Σ is constant but for rounding."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyModel:
@@ -75,7 +78,12 @@ class NoisyModel:
         """Drift and covariance, by a table where there is one input."""
         series = self.basis.series(self.amplitudes[:, 0], self.amplitudes[:, 1:].T, self.scaling)
 
+        off = float(np.abs(self.sigma.fit.B[1:]).max(initial=0.0)) < NO_AMPLITUDE
+        constant = symmetric(self.sigma.at(self.scaling.points(self.box[:1]))) if off else None
+
         def exact(x: Float) -> tuple[Float, Float]:
+            if constant is not None:
+                return series(x), np.broadcast_to(constant, (len(x), *constant.shape[1:]))
             return series(x), symmetric(self.sigma.at(self.scaling.points(x)))
 
         return tabulated(exact, self.box)

@@ -12,8 +12,8 @@ import numpy as np
 from itofit._checks import DataWarning, Float, InputError, Option
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic
-from itofit.learning.hidden.noise_test import LEAST_SHARE, LEVEL, LagProducts, lag_products
-from itofit.learning.hidden.noisy_tracks import Fitted, fit_through_noise, gain_of_noise, model_through_noise
+from itofit.learning.noisy.noise_test import LEAST_SHARE, LEVEL, LagProducts, lag_products
+from itofit.learning.noisy.noisy_tracks import Fitted, fit_through_noise, gain_of_noise, model_through_noise
 from itofit.learning.pipeline import Task
 from itofit.model.learned import LearnedSDE
 
@@ -45,8 +45,8 @@ def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
     plain : LearnedSDE
         What was learned from its data as if they had no errors.
     """
-    asked = task.options.measurement_noise
-    if asked is False or not task.options.refine or not can_be_noisy(task.data):
+    asked = task.options.noise_is_known or isinstance(task.options.measurement_noise, str)
+    if not asked or not task.options.refine or not can_be_noisy(task.data):
         return None
     known = task.options.known_noise(task.data.n_outputs)
     lags = lag_products(task.data, plain)

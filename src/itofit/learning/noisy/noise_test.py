@@ -1,9 +1,9 @@
 """Whether tracks carry errors of measurement.
 
 An error adds to one increment what it takes from the next, so residuals z of consecutive steps, in units of their
-noise, have products whose mean is −Λ in these units; without errors it is zero, whatever drift, noise and step length are,
-as the mean of a step given the past is that of its start. So one pass over the residuals of a plain fit tells whether
-it is worth the while to look closer:
+noise, have products whose mean is −Λ in these units. Without errors it is zero, whatever drift, noise and step length
+are, as the mean of a step given the past is that of its start. So one pass over the residuals of a plain fit tells
+whether it is worth the while to look closer:
 
     Z = −Σ ½ (z z₊ᵀ + z₊ zᵀ), each entry divided by its standard error
 

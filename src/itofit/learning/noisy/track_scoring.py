@@ -1,6 +1,6 @@
 """Fisher scoring on the innovations of noisy tracks: amplitudes of drift and Σ, and Λ, with ridges of largest evidence.
 
-Normal equations come from `itofit.learning.hidden.sensitivities`. For the drift they are those of a least-squares
+Normal equations come from `itofit.learning.noisy.sensitivities`. For the drift they are those of a least-squares
 problem with noise of known variance, as for clean data, with information that is less by what the noise hides. So
 the evidence for its ridges, and its posterior, are the same functions of them (`itofit.learning.automatic.evidence`,
 `itofit.learning.spread`). For the entries of H they are as well, after Λ is eliminated:
@@ -33,8 +33,8 @@ from itofit.learning.automatic.evidence import (
     staying_groups,
 )
 from itofit.learning.automatic.principal import NO_FEATURES
-from itofit.learning.hidden.noisy_model import NoisyModel
-from itofit.learning.hidden.sensitivities import Normal, of_drift, of_noise
+from itofit.learning.noisy.noisy_model import NoisyModel
+from itofit.learning.noisy.sensitivities import Normal, of_drift, of_noise
 from itofit.matrices.symmetric import entries
 from itofit.model.hidden.tracking import filtered
 from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, follows
