@@ -150,6 +150,25 @@ def test_blocks_and_parts_of_files_give_the_same_model_to_the_last_bit(sde, tmp_
     np.testing.assert_array_equal(fit(parts, rng=0).drift(z), fit(whole, rng=0).drift(z))
 
 
+def test_blocks_of_every_form_have_covariates():
+    x, v, u = np.random.default_rng(0).normal(size=(3, 40, 1))
+    moved = {"x0": x[:-1], "v0": v[:-1], "x1": x[1:], "v1": v[1:], "h": np.full(39, 0.1), "covariates": u[:-1]}
+    found = Transitions.from_blocks([moved], "underdamped", names="a", covariate_names="force", periodic={"a": 3.0})
+    arrays = {name: array for name, array in moved.items() if name != "h"}
+    expected = Transitions.from_underdamped(**arrays, h=0.1, names="a", covariate_names="force", periodic={"a": 3.0})
+    same(next(found.blocks()), expected)
+    steps = {"inputs": x[:-1], "increments": np.diff(x, axis=0), "h": np.full(39, 0.1), "covariates": u[:-1]}
+    expected = Transitions.from_trajectories(x, dt=0.1, covariates=u)
+    same(next(Transitions.from_blocks([steps], "increments").blocks()), expected)
+    tracks = [
+        {"path": x[:20], "times": 0.1 * np.arange(20), "covariates": u[:20]},
+        {"path": x[20:], "covariates": u[20:], "times": 0.1 * np.arange(20)},
+    ]
+    found = next(Transitions.from_blocks(tracks, "trajectories").blocks())
+    same(found, Transitions.from_trajectories([x[:20], x[20:]], dt=0.1, covariates=[u[:20], u[20:]]))
+    np.testing.assert_array_equal(found.groups, np.repeat([0, 1], 19))
+
+
 def test_joined_parts_must_be_driven_alike():
     assert Transitions.concatenate([DATA[:10], DATA[10:20]]).n_covariates == 1
     undriven = Transitions.from_trajectories(np.hstack([X, U]), dt=H, names=["x", "drive"])
