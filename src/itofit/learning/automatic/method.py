@@ -27,7 +27,7 @@ from itofit.learning.automatic.all_rows import AllRows
 from itofit.learning.automatic.candidates import Comparison, ResidualProducts
 from itofit.learning.automatic.cells import Cells, Plan
 from itofit.learning.automatic.covariance import fit_covariance
-from itofit.learning.automatic.drift import Drift, DriftCells, drift_of_one_covariance, weighted_drift
+from itofit.learning.automatic.drift import Drift, DriftCells, drift_of_one_covariance, weighted_drift, with_odds
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
 from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_on_grid
 from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
@@ -113,9 +113,14 @@ class Automatic:
             needed = POWER_NEEDED / left.power.min() * self.task.survey.n_rows
             self.plan = self.plan.with_rows(int(np.clip(needed, 2 * n, self.plan.most_rows)))
             found = np.concatenate([searched.best.found, left.omega])
-        X = searched.best.basis.at(cells.u)
-        rows = DriftCells(X, cells.duration, cells.sums[:, : self.d], cells.fold)
-        return LearnedDrift(drift_of_one_covariance(searched.best, cells, rows, self.arff.ridge), searched, cells, rows)
+        best, ridge = searched.best, self.arff.ridge
+        rows = DriftCells(best.basis.at(cells.u), cells.duration, cells.sums[:, : self.d], cells.fold)
+        drift = drift_of_one_covariance(best, cells, rows, ridge)
+        basis = with_odds(best.basis, drift)
+        if basis.odds.any() and ridge is None:
+            best = best._replace(basis=basis)
+            drift = drift_of_one_covariance(best, cells, rows, ridge)
+        return LearnedDrift(drift, searched._replace(best=best), cells, rows)
 
     def _left_over(self, waves: FittedWaves, targets: Targets) -> Waves:
         """Peaks that stand out of what waves leave over of all transitions."""

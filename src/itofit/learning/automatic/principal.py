@@ -39,6 +39,7 @@ class LinearPrior(NamedTuple):
     doubt: float  # amplitudes' worth, as of other groups
     doubt_of_waves: float  # of the groups beside them
     least: float  # least square of an amplitude, in units of what noise makes of it
+    odds: float = 0.0  # of zero, see `itofit.learning.automatic.sparsity`; zero: not known, `least` is assumed
 
 
 class Basis(NamedTuple):
@@ -74,6 +75,19 @@ class Basis(NamedTuple):
     def least(self) -> Float:
         """The same: the least square of an amplitude, zero for groups that may be switched off."""
         return np.where(self.stays, 0.0 if self.linear is None else self.linear.least, 0.0)
+
+    @property
+    def odds(self) -> Float:
+        """The same: the odds that an amplitude is zero, where they are known."""
+        return np.where(self.stays, 0.0 if self.linear is None else self.linear.odds, 0.0)
+
+    @property
+    def within_products(self) -> npt.NDArray[np.bool_]:
+        """Whether a group is a product and another the linear term of one of its inputs: shape (G, G)."""
+        m, groups = self.omega.shape[1], np.unique(self.group).tolist()
+        return np.array(
+            [[g < -m <= other < 0 and other + m in inputs_of_group(g, m) for other in groups] for g in groups], dtype=bool
+        ).reshape(len(groups), len(groups))
 
     def at(self, u: Float) -> Float:
         """The features X at scaled points u (n, m): shape (n, R)."""
