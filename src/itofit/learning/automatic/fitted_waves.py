@@ -12,7 +12,7 @@ from itofit.learning.automatic.evidence import Regression, regress
 from itofit.learning.automatic.principal import DOUBT, DOUBT_OF_ONE_INPUT, Basis, LinearPrior, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import NormalEquations
-from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, product_waves, stood_out
+from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, monomial_waves, stood_out
 
 LEAST_EIGENVALUE = 1e-14
 """Of the residuals' covariance, relative to that of the targets: less is rounding."""
@@ -113,10 +113,10 @@ def fitted_waves(
         Groups of products of two inputs.
     """
     m = targets.n_inputs
-    long = [LINEAR_FREQUENCY * np.eye(m), *(product_waves(g, m) for g in products)]
-    waves = np.concatenate([*long, omega, found])
+    monomials = [monomial_waves(g, m)[0] for g in products]
+    waves = np.concatenate([LINEAR_FREQUENCY * np.eye(m), *monomials, omega, found])
     of_found = np.array([group_of_wave(wave) for wave in found], dtype=int)
-    kind = np.concatenate([np.arange(-m, 0), np.repeat(np.array(products, dtype=int), 2), group, of_found])
+    kind = np.concatenate([np.arange(-m, 0), np.repeat(np.array(products, dtype=int), [len(each) for each in monomials]), group, of_found])
     order = np.argsort(kind, kind="stable")
     waves, kind = waves[order], kind[order]
     gram, right = targets.equations.real_gram(np.concatenate([waves, np.zeros((1, m))]))

@@ -21,7 +21,7 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Complex, Float, Int
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries, real_sum
-from itofit.waves.wave_groups import LINEAR_FREQUENCY, PRODUCT_FREQUENCY, inputs_of_group, linear_terms
+from itofit.waves.wave_groups import LONG, inputs_of_group, linear_terms, monomial_waves
 
 LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
@@ -56,7 +56,7 @@ class Basis(NamedTuple):
     @property
     def n_waves(self) -> int:
         """The number of frequencies, but for those of linear terms and products."""
-        long = np.isin(np.abs(self.omega), (0.0, LINEAR_FREQUENCY, PRODUCT_FREQUENCY)).all(axis=1)
+        long = np.isin(np.abs(self.omega), LONG).all(axis=1)
         return len(self.omega) - int(long.sum())
 
     @property
@@ -163,7 +163,7 @@ def principal_features(
     G = gram[np.ix_(waves, waves)] / total - np.outer(mean, mean)
     b = right[waves] - np.outer(mean, right[one])
     products = np.unique(group[group < -m])
-    E = _with_products(group, products)  # waves, then products, from waves
+    E = _with_monomials(group, products, m)  # waves, then products, from waves
     G = E.T @ G @ E
     # Where each group stands among waves and products; of linear terms the sine alone
     own_group = np.concatenate([np.where(group < 0, np.inf, group), np.where(group < -m, np.inf, group), products])
@@ -175,7 +175,7 @@ def principal_features(
             places, inputs = np.flatnonzero(own_group == g), set(inputs_of_group(g, m))
             simpler = [k for k in simple if inputs.issuperset(inputs_of_group(int(own_group[k]), m))]
             explain = np.array(simpler if apart and (g >= 0 or g < -m) else [], dtype=int)
-            part, share = _principal(G, places, explain[explain != places[0]])
+            part, share = _principal(G, places, explain[own_group[explain] > g] if g < 0 else explain)
             parts.append(part)
             penalties.append(1 / share)
             groups.append(np.full(part.shape[1], g))
@@ -188,12 +188,13 @@ def principal_features(
         return basis, A, T.T @ b
 
 
-def _with_products(group: Int, products: Int) -> Float:
-    """The matrix (2K, 2K + P) from waves to waves and products, which are differences of two cosines."""
+def _with_monomials(group: Int, monomials: Int, m: int) -> Float:
+    """The matrix (2K, 2K + P) from waves to waves and monomials, which are sums of a few of them."""
     K = len(group)
-    E = np.eye(2 * K, 2 * K + len(products))
-    for k, g in enumerate(products):
-        E[np.flatnonzero(group == g), 2 * K + k] = 1.0, -1.0
+    E = np.eye(2 * K, 2 * K + len(monomials))
+    for k, g in enumerate(monomials.tolist()):
+        places = np.flatnonzero(group == g)
+        E[np.concatenate([places, K + places]), 2 * K + k] = monomial_waves(g, m)[1]
     return E
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from itofit._checks import Float
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves, noise_units, regressed
 from itofit.learning.automatic.principal import Basis
-from itofit.learning.automatic.product_terms import NO_PRODUCTS, with_products
+from itofit.learning.automatic.product_terms import NO_MONOMIALS, with_monomials
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
 from itofit.waves.parameters import ARFF
@@ -110,9 +110,9 @@ def search(
     group = groups_for(targets.n, targets.n_inputs, arff.n_features)
     omega, none = long_waves(rng, group, targets), np.empty((0, targets.n_inputs))
     V = np.diag(np.sqrt(targets.n / np.diagonal(targets.squares)))
-    start, products = fitted_waves(omega, group, none, targets, V, arff.ridge), NO_PRODUCTS
+    start, products = fitted_waves(omega, group, none, targets, V, arff.ridge), NO_MONOMIALS
     if targets.linear_stays and targets.n_inputs > 1 and arff.ridge is None and arff.n_features is None:
-        start, products = with_products(start, targets)
+        start, products = with_monomials(start, targets)
     for _ in range(ROUNDS_OF_UNITS if mixed else 0):
         V = noise_units(start, targets)
         start = regressed(*start[:4], targets, V, arff.ridge)
