@@ -9,7 +9,7 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.learning.automatic.evidence import Regression, regress
-from itofit.learning.automatic.principal import DOUBT, DOUBT_OF_ONE_INPUT, Basis, LinearPrior, principal_features
+from itofit.learning.automatic.principal import DOUBT, DOUBT_BESIDE_POLYNOMIAL, Basis, LinearPrior, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import NormalEquations
 from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, monomial_waves, stood_out
@@ -33,6 +33,7 @@ class Targets(NamedTuple):
     spread: Float  # (m,): by how much the range of the points exceeds that of most of them
     mean: Float  # (p,): what was taken off the targets
     linear_stays: bool = False  # whether linear terms are never switched off
+    polynomial: bool = False  # whether linear terms and monomials are all there seems to be
 
     @property
     def n_inputs(self) -> int:
@@ -45,7 +46,7 @@ class Targets(NamedTuple):
         if not self.linear_stays:
             return None
         share = min(1.0, self.n / (ROWS_OF_DOUBT * self.n_inputs**2))
-        of_waves = DOUBT_OF_ONE_INPUT if self.n_inputs == 1 else DOUBT
+        of_waves = DOUBT_BESIDE_POLYNOMIAL if self.n_inputs == 1 or self.polynomial else DOUBT
         return LinearPrior(doubt=1 - share, doubt_of_waves=of_waves, least=LEAST_SQUARE * share)
 
 

@@ -54,6 +54,8 @@ MOST_LOST = 0.02
 """Nats per transition and output that a covariance may lose by being fitted again."""
 LEAST_GAIN_OF_WEIGHTS = 0.05
 """Nats per transition and output that better weights must have gained before the drift is weighted once more."""
+ROWS_IN_CELL = 20.0
+"""Fewer transitions of tracks in each cell of several inputs, on average, let noise decide where in a cell they are."""
 POWER_NEEDED = 40.0
 """Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
 
@@ -196,11 +198,14 @@ class Automatic:
     def on_all_rows(self, drift: LearnedDrift, covariance: LearnedSigma) -> tuple[LearnedDrift, LearnedSigma]:
         """With amplitudes from all transitions, where they came from a subset, or from cells that are too coarse."""
         n_rows, sigma = self.task.survey.n_rows, covariance.sigma
-        if not self.plan.drawn and not noise_changes_within_cells(drift.cells, sigma, self.plan.side):
-            return drift, covariance
+        all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
         with one_blas_thread:
-            improved = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar).improved(drift.drift)
-        return drift._replace(drift=improved.drift), covariance._replace(sigma=improved.sigma)
+            if self.plan.drawn or noise_changes_within_cells(drift.cells, sigma, self.plan.side):
+                improved = all_rows.improved(drift.drift)
+                return drift._replace(drift=improved.drift), covariance._replace(sigma=improved.sigma)
+            if self.plan.follows_tracks and n_rows < ROWS_IN_CELL * len(drift.cells.u):
+                return drift._replace(drift=all_rows.improved_drift(drift.drift)), covariance
+        return drift, covariance
 
     def learned(self, drift: LearnedDrift, covariance: LearnedSigma) -> Learned:
         """Both as parts of a model."""

@@ -25,11 +25,11 @@ from itofit.waves.wave_groups import LONG, inputs_of_group, linear_terms, monomi
 
 LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
-DOUBT, DOUBT_OF_ONE_INPUT = 1.0, 2.0
+DOUBT, DOUBT_BESIDE_POLYNOMIAL = 1.0, 2.0
 """Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off.
 
-Beside the linear term of a single input its waves must explain more: what is linear is to stay so. With several inputs
-what they have to say is divided among groups.
+Beside the linear term of a single input, and beside monomials that seem to be all, waves must explain more: what is
+linear or a polynomial is to stay so. Otherwise what several inputs have to say is divided among groups.
 """
 
 

@@ -44,12 +44,12 @@ def with_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Int
     if len(powers):
         both = np.sort(np.concatenate([powers, chosen]))
         other = fitted_waves(omega, group, fit.found, targets, fit.V, None, both)
-        if other.log_evidence > fit.log_evidence and _explains_all(other):
+        if other.log_evidence > fit.log_evidence and explains_all(other):
             fit, chosen = other, both
     return fit, chosen
 
 
-def _explains_all(fit: FittedWaves) -> bool:
+def explains_all(fit: FittedWaves) -> bool:
     """Whether nothing is left for waves beside linear terms and monomials."""
     waves = np.unique(fit.basis.group) >= 0
     return all((own.ridges[waves] >= SWITCHED_OFF).all() for own in fit.fits)
