@@ -23,8 +23,10 @@ GAIN_OF_PRODUCT = 15.0
 NO_MONOMIALS = np.array([], dtype=int)
 
 
-def with_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Int]:
+def with_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Targets, Int]:
     """A fit of long waves, with the monomials that stand out if they make it more evident; which ones.
+
+    Where they seem to be all that the drift is made of the targets say so.
 
     Parameters
     ----------
@@ -33,23 +35,23 @@ def with_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Int
     targets : Targets
         Of two and more inputs.
     """
-    (omega, group), m = fit.walking, targets.n_inputs
+    (omega, group), m, doubted = fit.walking, targets.n_inputs, targets._replace(polynomial=True)
     standing, chosen = _standing(fit, targets), NO_MONOMIALS
     size = np.array([len(inputs_of_group(g, m)) for g in standing.tolist()], dtype=int)
-    products, powers = standing[size == 2], standing[size == 1]
+    products = standing[size == 2]
     if len(products):
         other = fitted_waves(omega, group, fit.found, targets, fit.V, None, products)
         if other.log_evidence - fit.log_evidence > GAIN_OF_PRODUCT * len(products):
             fit, chosen = other, products
-    if len(powers):
-        both = np.sort(np.concatenate([powers, chosen]))
-        other = fitted_waves(omega, group, fit.found, targets, fit.V, None, both)
-        if other.log_evidence > fit.log_evidence and explains_all(other):
-            fit, chosen = other, both
-    return fit, chosen
+    all_there_is = np.sort(np.concatenate([standing[size == 1], chosen]))
+    if len(all_there_is):
+        other = fitted_waves(omega, group, fit.found, doubted, fit.V, None, all_there_is)
+        if _explains_all(other) and (other.log_evidence > fit.log_evidence or len(all_there_is) == len(chosen)):
+            return other, doubted, all_there_is
+    return fit, targets, chosen
 
 
-def explains_all(fit: FittedWaves) -> bool:
+def _explains_all(fit: FittedWaves) -> bool:
     """Whether nothing is left for waves beside linear terms and monomials."""
     waves = np.unique(fit.basis.group) >= 0
     return all((own.ridges[waves] >= SWITCHED_OFF).all() for own in fit.fits)

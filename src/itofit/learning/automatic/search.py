@@ -27,7 +27,7 @@ import numpy as np
 from itofit._checks import Float
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves, noise_units, regressed
 from itofit.learning.automatic.principal import Basis
-from itofit.learning.automatic.product_terms import NO_MONOMIALS, explains_all, with_monomials
+from itofit.learning.automatic.product_terms import NO_MONOMIALS, with_monomials
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
 from itofit.waves.parameters import ARFF
@@ -112,9 +112,7 @@ def search(
     V = np.diag(np.sqrt(targets.n / np.diagonal(targets.squares)))
     start, products = fitted_waves(omega, group, none, targets, V, arff.ridge), NO_MONOMIALS
     if targets.linear_stays and targets.n_inputs > 1 and arff.ridge is None and arff.n_features is None:
-        start, products = with_monomials(start, targets)
-        targets = targets._replace(polynomial=len(products) > 0 and explains_all(start))
-        start = regressed(start.basis._replace(linear=targets.linear), *start[1:4], targets, V, arff.ridge)
+        start, targets, products = with_monomials(start, targets)
     for _ in range(ROUNDS_OF_UNITS if mixed else 0):
         V = noise_units(start, targets)
         start = regressed(*start[:4], targets, V, arff.ridge)
