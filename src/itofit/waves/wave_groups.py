@@ -120,10 +120,11 @@ def depends_on(groups: Int, inputs: tuple[str, ...]) -> str | None:
     if not len(groups):
         return None
     m = len(inputs)
-    found = {inputs_of_group(g, m) for g in groups.tolist() if g >= -m}
+    monomials = {inputs_of_group(g, m) for g in groups.tolist() if g < -m}
+    found = {inputs_of_group(g, m) for g in groups.tolist() if g >= -m} | {s for s in monomials if len(s) == 1}
     singles = [inputs[i] for i in range(m) if (i,) in found]
     pairs = [f"{inputs[i]} with {inputs[j]}" for i, j in sorted(s for s in found if len(s) == 2 < m)]
-    products = {inputs_of_group(g, m) for g in groups.tolist() if g < -m} - found
+    products = monomials - found
     parts = [", ".join(singles)] if singles else []
     parts += [", ".join(f"{inputs[i]}·{inputs[j]}" for i, j in sorted(products))] if products else []
     parts += [", ".join(pairs)] if pairs else []

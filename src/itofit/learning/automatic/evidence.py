@@ -288,7 +288,7 @@ def best_ridges(
     size = np.bincount(everywhere, minlength=d * G)
     information = np.bincount(everywhere, np.diagonal(H)[penalised], d * G).astype(float)
     least = least_used(size, information, variance, np.tile(basis.least, d))
-    doubt, within = np.tile(basis.doubt, d), basis.within_products
+    doubt, within = np.tile(basis.doubt, d), basis.within_monomials
 
     def solve(flat: Float) -> Solution:
         P = amplitude_ridges(flat.reshape(d, G), basis)
@@ -298,8 +298,8 @@ def best_ridges(
         shares = np.where(active, 1 - inverse_diagonal * P, 0.0)[penalised]
         determined = np.bincount(everywhere, np.clip(shares, 0.0, 1.0), d * G).astype(float)
         used = np.bincount(everywhere, penalty * c[penalised] ** 2, d * G).astype(float)
-        of_products = (flat.reshape(d, G) < SWITCHED_OFF) @ within  # whose linear terms depend on where zero is
-        odds = np.where(of_products, 0.0, basis.odds).ravel()
+        of_monomials = (flat.reshape(d, G) < SWITCHED_OFF) @ within  # whose linear terms depend on where zero is
+        odds = np.where(of_monomials, 0.0, basis.odds).ravel()
         return Solution(flat, c, determined, used, variance, least=least, doubt=doubt, odds=odds)
 
     return maximise_evidence(solve, ridges.ravel(), rounds).ridges.reshape(d, G)

@@ -96,9 +96,9 @@ def fitted_waves(
     targets: Targets,
     V: Float,
     ridge: float | None,
-    products: Int | tuple[()] = (),
+    monomials: Int | tuple[()] = (),
 ) -> FittedWaves:
-    """The regression of V y on linear terms, some products and the principal features of some frequencies.
+    """The regression of V y on linear terms, some monomials and the principal features of some frequencies.
 
     Parameters
     ----------
@@ -110,14 +110,15 @@ def fitted_waves(
     V : array of shape (p, p)
     ridge : float or None
         Algorithm 1's λ, instead of ridges of largest evidence.
-    products : array of shape (P,), optional
-        Groups of products of two inputs.
+    monomials : array of shape (P,), optional
+        Groups of monomials.
     """
     m = targets.n_inputs
-    monomials = [monomial_waves(g, m)[0] for g in products]
-    waves = np.concatenate([LINEAR_FREQUENCY * np.eye(m), *monomials, omega, found])
+    long = [monomial_waves(g, m)[0] for g in monomials]
+    waves = np.concatenate([LINEAR_FREQUENCY * np.eye(m), *long, omega, found])
+    of_long = np.repeat(np.array(monomials, dtype=int), [len(each) for each in long])
     of_found = np.array([group_of_wave(wave) for wave in found], dtype=int)
-    kind = np.concatenate([np.arange(-m, 0), np.repeat(np.array(products, dtype=int), [len(each) for each in monomials]), group, of_found])
+    kind = np.concatenate([np.arange(-m, 0), of_long, group, of_found])
     order = np.argsort(kind, kind="stable")
     waves, kind = waves[order], kind[order]
     gram, right = targets.equations.real_gram(np.concatenate([waves, np.zeros((1, m))]))

@@ -5,8 +5,8 @@ frequencies, the principal components of the waves are features X of mean zero a
 variance is a share μ of the largest has the penalty 1/μ (`itofit.learning.automatic.evidence`).
 
 Linear terms are groups as well, one for each input: sines so long that they are straight on the data, without cosines.
-So are products of two inputs, differences of two cosines that are as long. Waves of the same inputs are taken without
-what linear terms and products explain of them.
+So are monomials, products of two inputs, squares and cubes: sums of a few waves that are as long. Waves of the same
+inputs are taken without what linear terms and monomials explain of them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Basis(NamedTuple):
 
     @property
     def n_waves(self) -> int:
-        """The number of frequencies, but for those of linear terms and products."""
+        """The number of frequencies, but for those of linear terms and monomials."""
         long = np.isin(np.abs(self.omega), LONG).all(axis=1)
         return len(self.omega) - int(long.sum())
 
@@ -82,12 +82,14 @@ class Basis(NamedTuple):
         return np.where(self.stays, 0.0 if self.linear is None else self.linear.odds, 0.0)
 
     @property
-    def within_products(self) -> npt.NDArray[np.bool_]:
-        """Whether a group is a product and another the linear term of one of its inputs: shape (G, G)."""
+    def within_monomials(self) -> npt.NDArray[np.bool_]:
+        """Whether a group is a monomial and another the linear term of one of its inputs: shape (G, G)."""
         m, groups = self.omega.shape[1], np.unique(self.group).tolist()
-        return np.array(
-            [[g < -m <= other < 0 and other + m in inputs_of_group(g, m) for other in groups] for g in groups], dtype=bool
-        ).reshape(len(groups), len(groups))
+        within = np.zeros((len(groups), len(groups)), dtype=bool)
+        for row, g in enumerate(groups):
+            inputs = inputs_of_group(g, m) if g < -m else ()
+            within[row] = [-m <= other < 0 and other + m in inputs for other in groups]
+        return within
 
     def at(self, u: Float) -> Float:
         """The features X at scaled points u (n, m): shape (n, R)."""
@@ -149,11 +151,11 @@ def principal_features(
     ----------
     omega : array of shape (K, m)
     group : array of shape (K,)
-        The group of each frequency, ascending; negative for linear terms and products.
+        The group of each frequency, ascending; negative for linear terms and monomials.
     gram, right : arrays of shape (2K + 2, 2K + 2) and (2K + 2, p)
         `real_gram` at these frequencies and a last one of zero.
     apart : bool
-        Take from waves what linear terms and products of the same inputs explain of them, so that each group has its
+        Take from waves what linear terms and monomials of the same inputs explain of them, so that each group has its
         own to say.
     """
     K, m = omega.shape
@@ -162,11 +164,11 @@ def principal_features(
     mean = gram[waves, one] / total
     G = gram[np.ix_(waves, waves)] / total - np.outer(mean, mean)
     b = right[waves] - np.outer(mean, right[one])
-    products = np.unique(group[group < -m])
-    E = _with_monomials(group, products, m)  # waves, then products, from waves
+    monomials = np.unique(group[group < -m])
+    E = _with_monomials(group, monomials, m)  # waves, then monomials, from waves
     G = E.T @ G @ E
-    # Where each group stands among waves and products; of linear terms the sine alone
-    own_group = np.concatenate([np.where(group < 0, np.inf, group), np.where(group < -m, np.inf, group), products])
+    # Where each group stands among waves and monomials; of linear terms the sine alone
+    own_group = np.concatenate([np.where(group < 0, np.inf, group), np.where(group < -m, np.inf, group), monomials])
     simple = np.flatnonzero((own_group < 0) & (np.diagonal(G) > LEAST_VARIANCE**2))
     parts, penalties, groups = [], [], []
     largest: list[float] = []
