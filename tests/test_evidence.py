@@ -19,7 +19,7 @@ from itofit.learning.automatic.principal import DOUBT, Basis, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
 from itofit.waves.scaling import Scaling
-from itofit.waves.wave_groups import LINEAR_FREQUENCY, product_waves
+from itofit.waves.wave_groups import LINEAR_FREQUENCY, monomial_waves
 
 GROUP = np.repeat([0, 1, 2], [4, 3, 5])
 
@@ -61,7 +61,7 @@ def test_principal_features_are_uncorrelated_within_a_group(weighted):
 def test_products_are_features_of_their_own_without_linear_terms():
     u, y, weight, omega = problem(n=500, weighted=True)
     long = LINEAR_FREQUENCY * np.eye(2)
-    waves = np.concatenate([product_waves(-3, 2), long, omega])
+    waves = np.concatenate([monomial_waves(-3, 2)[0], long, omega])
     group = np.concatenate([[-3, -3, -2, -1], GROUP])
     basis, A, b = features(u, y, weight, waves, group)
     X = basis.at(u)

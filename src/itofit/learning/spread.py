@@ -88,6 +88,7 @@ def posterior_squares(parts: Sequence[Solved], unit: Float) -> Float:
 
 def _mean_squares(solved: Solved, p: int) -> Float:
     """M of the amplitudes of each of p outputs, of one problem."""
+    solved = _with_weak_terms(solved)
     used, doubted = _used_and_doubted(solved)
     own = _restricted(solved, used)
     size = len(solved.P) // p
@@ -107,18 +108,28 @@ def _mean_squares(solved: Solved, p: int) -> Float:
     return np.asarray(np.einsum("s,sjkl->jkl", weight / weight.sum(), np.array(squares)))
 
 
+def _with_weak_terms(solved: Solved) -> Solved:
+    """The problem in which terms that are never switched off have no larger ridge than the data have to say of them.
+
+    That they are probably zero is no certainty: error bars allow for what shrinking has taken away.
+    """
+    stays = np.isin(solved.group, list(solved.stays))
+    return solved._replace(P=np.where(stays, np.minimum(solved.P, np.diagonal(solved.A)), solved.P))
+
+
 def _used_and_doubted(solved: Solved) -> tuple[Int, Float]:
     """Places of the amplitudes in use, and ridges (q,) with which those of the others are doubted.
 
     Of a group that was switched off the data say that its amplitudes are hardly larger than what noise makes them.
     """
     A, P, group = solved.A, solved.P.copy(), solved.group
+    doubt = next((prior.doubt_of_waves for prior in solved.stays.values()), DOUBT)
     used = np.ones(len(P), dtype=bool)
     for own in (np.flatnonzero(group == g) for g in np.unique(group[group >= 0])):
         smallest = P[own].min()
         if smallest >= SWITCHED_OFF:
             used[own] = False
-            P[own] *= np.diagonal(A)[own].mean() / smallest
+            P[own] *= doubt**2 * np.diagonal(A)[own].mean() / smallest
     return np.flatnonzero(used), P
 
 

@@ -34,8 +34,10 @@ from itofit.learning.automatic.evidence import (
 )
 from itofit.learning.automatic.fitted_waves import FittedWaves
 from itofit.learning.automatic.principal import Basis, with_intercept
+from itofit.learning.automatic.sparsity import odds_of_zero
 from itofit.learning.spread import Posterior, mean_squares
 from itofit.matrices.symmetric import reference_factor, to_matrices
+from itofit.waves.wave_groups import linear_terms
 
 ROUNDS_OF_WEIGHTS = 4
 """Of generalised least squares, at most, until the residual covariance has settled."""
@@ -222,6 +224,22 @@ def drift_of_one_covariance(waves: FittedWaves, cells: Cells, rows: DriftCells, 
         if change < WEIGHTS_SETTLED:
             break
     return f
+
+
+def with_odds(basis: Basis, drift: Drift) -> Basis:
+    """A basis that knows how likely linear terms are zero, from those of a drift of several inputs and many data."""
+    linear, m = basis.linear, basis.omega.shape[1]
+    if linear is None or linear.doubt > 0 or m == 1:
+        return basis
+    places = 1 + np.flatnonzero(linear_terms(basis.group, m))
+    squares = []
+    for A, b, P, c, *_ in drift.systems:
+        inverse_diagonal = solve_penalised(A, b, P)[1]
+        size = len(basis.group) + 1
+        own = (np.arange(0, len(c), size)[:, None] + places).ravel()
+        variance = inverse_diagonal[own]
+        squares.append(c[own] ** 2 / (variance * np.maximum(1 - P[own] * variance, 1e-9)))
+    return basis._replace(linear=linear._replace(odds=odds_of_zero(np.concatenate(squares))))
 
 
 def precision_of(covariance: Float, N: float) -> Float:

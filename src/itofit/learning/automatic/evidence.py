@@ -135,6 +135,7 @@ class Solution(NamedTuple):
     root: Float | None = None  # W with WᵀW = (A + P)⁻¹, for who needs it
     least: Float | float = 0.0  # (G,): see `updated_ridges`
     doubt: Float | float = DOUBT  # (G,)
+    odds: Float | float = 0.0  # (G,)
 
 
 class MostEvident(NamedTuple):
@@ -159,9 +160,8 @@ def maximise_evidence(solve: Callable[[Float], Solution], ridges: Float, rounds:
     """
     for _ in range(rounds):
         solution = solve(ridges)
-        ridges = updated_ridges(
-            ridges, solution.determined, solution.variance, solution.used, solution.least, solution.doubt
-        )
+        _, _, determined, used, variance, _, _, least, doubt, odds = solution
+        ridges = updated_ridges(ridges, determined, variance, used, least, doubt, odds)
         settled = bool(np.abs(np.log(ridges / solution.ridges)).max(initial=0.0) < SETTLED)
         if settled:
             break
@@ -202,14 +202,21 @@ def updated_ridges(
     used: Float,
     least: Float | float = 0.0,
     doubt: Float | float = DOUBT,
+    odds: Float | float = 0.0,
 ) -> Float:
     """One step of the ridges towards σ² (γ + doubt) / (used + least), a longer one up; groups without effect go off.
 
-    Groups of which `least` is positive are never switched off.
+    Groups of which `least` is positive are never switched off. With odds of zero, single amplitudes are shrunk the more
+    the nearer to zero they are without a ridge, see `itofit.learning.automatic.sparsity`.
     """
     stays = np.broadcast_to(np.greater(least, 0), used.shape)
     wanted = variance * (determined + doubt)
-    ratio = np.clip(wanted / np.maximum((used + least) * ridges, 1e-6 * wanted), 1e-4, 1e3)
+    ratio = wanted / np.maximum((used + least) * ridges, 1e-6 * wanted)
+    if np.any(odds):
+        known, free = np.clip(determined, 1e-9, 1.0), np.clip(1 - determined, 1e-9, 1.0)
+        squares = used * ridges / (variance * known * free)  # of amplitudes without a ridge, in standard errors
+        ratio = ratio + odds * np.exp(-0.5 * np.minimum(squares, 100.0)) * known / free
+    ratio = np.clip(ratio, 1e-4, 1e3)
     new = np.clip(ridges * np.where((ratio > 1) & ~stays, ratio**1.5, ratio), LEAST_RIDGE, SWITCHED_OFF)
     off = (determined < UNDETERMINED) | (ridges >= SWITCHED_OFF)
     return np.asarray(np.where(off & ~stays, SWITCHED_OFF, new))
@@ -280,7 +287,8 @@ def best_ridges(
     penalty = np.tile(basis.penalty, d)
     size = np.bincount(everywhere, minlength=d * G)
     information = np.bincount(everywhere, np.diagonal(H)[penalised], d * G).astype(float)
-    least, doubt = least_used(size, information, variance, np.tile(basis.least, d)), np.tile(basis.doubt, d)
+    least = least_used(size, information, variance, np.tile(basis.least, d))
+    doubt, within = np.tile(basis.doubt, d), basis.within_monomials
 
     def solve(flat: Float) -> Solution:
         P = amplitude_ridges(flat.reshape(d, G), basis)
@@ -290,6 +298,8 @@ def best_ridges(
         shares = np.where(active, 1 - inverse_diagonal * P, 0.0)[penalised]
         determined = np.bincount(everywhere, np.clip(shares, 0.0, 1.0), d * G).astype(float)
         used = np.bincount(everywhere, penalty * c[penalised] ** 2, d * G).astype(float)
-        return Solution(flat, c, determined, used, variance, least=least, doubt=doubt)
+        of_monomials = (flat.reshape(d, G) < SWITCHED_OFF) @ within  # whose linear terms depend on where zero is
+        odds = np.where(of_monomials, 0.0, basis.odds).ravel()
+        return Solution(flat, c, determined, used, variance, least=least, doubt=doubt, odds=odds)
 
     return maximise_evidence(solve, ridges.ravel(), rounds).ridges.reshape(d, G)

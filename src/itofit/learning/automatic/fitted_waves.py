@@ -10,10 +10,10 @@ import numpy.typing as npt
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.learning.automatic.evidence import Regression, regress
-from itofit.learning.automatic.principal import DOUBT, DOUBT_OF_ONE_INPUT, Basis, LinearPrior, principal_features
+from itofit.learning.automatic.principal import DOUBT, DOUBT_BESIDE_POLYNOMIAL, Basis, LinearPrior, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import NormalEquations
-from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, product_waves, stood_out
+from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, monomial_waves, stood_out
 
 LEAST_EIGENVALUE = 1e-14
 """Of the residuals' covariance, relative to that of the targets: less is rounding."""
@@ -34,6 +34,7 @@ class Targets(NamedTuple):
     spread: Float  # (m,): by how much the range of the points exceeds that of most of them
     mean: Float  # (p,): what was taken off the targets
     linear_stays: bool = False  # whether linear terms are never switched off
+    polynomial: bool = False  # whether linear terms and monomials are all there seems to be
     periods: tuple[bool, ...] = ()  # whether each input is periodic; none is, if there are no entries
 
     @property
@@ -52,7 +53,7 @@ class Targets(NamedTuple):
         if not self.linear_stays:
             return None
         share = min(1.0, self.n / (ROWS_OF_DOUBT * self.n_inputs**2))
-        of_waves = DOUBT_OF_ONE_INPUT if self.n_inputs == 1 else DOUBT
+        of_waves = DOUBT_BESIDE_POLYNOMIAL if self.n_inputs == 1 or self.polynomial else DOUBT
         return LinearPrior(doubt=1 - share, doubt_of_waves=of_waves, least=LEAST_SQUARE * share)
 
 
@@ -102,9 +103,9 @@ def fitted_waves(
     targets: Targets,
     V: Float,
     ridge: float | None,
-    products: Int | tuple[()] = (),
+    monomials: Int | tuple[()] = (),
 ) -> FittedWaves:
-    """The regression of V y on linear terms, some products and the principal features of some frequencies.
+    """The regression of V y on linear terms, some monomials and the principal features of some frequencies.
 
     Parameters
     ----------
@@ -116,15 +117,16 @@ def fitted_waves(
     V : array of shape (p, p)
     ridge : float or None
         Algorithm 1's λ, instead of ridges of largest evidence.
-    products : array of shape (P,), optional
-        Groups of products of two inputs.
+    monomials : array of shape (P,), optional
+        Groups of monomials.
     """
     m = targets.n_inputs
     straight = np.flatnonzero(~targets.periodic)  # a periodic input has no linear term
-    long = [LINEAR_FREQUENCY * np.eye(m)[straight], *(product_waves(g, m) for g in products)]
-    waves = np.concatenate([*long, omega, found])
+    long = [monomial_waves(g, m)[0] for g in monomials]
+    waves = np.concatenate([LINEAR_FREQUENCY * np.eye(m)[straight], *long, omega, found])
+    of_long = np.repeat(np.array(monomials, dtype=int), [len(each) for each in long])
     of_found = np.array([group_of_wave(wave) for wave in found], dtype=int)
-    kind = np.concatenate([straight - m, np.repeat(np.array(products, dtype=int), 2), group, of_found])
+    kind = np.concatenate([straight - m, of_long, group, of_found])
     order = np.argsort(kind, kind="stable")
     waves, kind = waves[order], kind[order]
     gram, right = targets.equations.real_gram(np.concatenate([waves, np.zeros((1, m))]))

@@ -5,7 +5,7 @@ differs:
 
 - *Groups.* With several inputs, some frequencies move along one axis only, so that what depends on one input need not
   be put together from waves in all directions. Frequencies are drawn again within their group.
-- *Start.* Linear terms, products of two inputs that stand out, and waves much longer than the data, with which the
+- *Start.* Linear terms, monomials that stand out, and waves much longer than the data, with which the
   first fit is made; or shorter ones, if their evidence is larger.
 - *Waves that stand out.* What a fit leaves over is compared with all half waves across the data
   (`itofit.learning.automatic.periodogram`). Those that stand out of the noise are moved to the top of their peak and
@@ -28,7 +28,7 @@ from itofit._checks import Float
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves, noise_units, regressed
 from itofit.learning.automatic.harmonics import stretched
 from itofit.learning.automatic.principal import Basis
-from itofit.learning.automatic.product_terms import NO_PRODUCTS, with_products
+from itofit.learning.automatic.product_terms import NO_MONOMIALS, with_monomials
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
 from itofit.waves.parameters import ARFF
@@ -111,14 +111,14 @@ def search(
     group = groups_for(targets.n, targets.n_inputs, arff.n_features)
     omega, none = long_waves(rng, group, targets), np.empty((0, targets.n_inputs))
     V = np.diag(np.sqrt(targets.n / np.diagonal(targets.squares)))
-    start, products = fitted_waves(omega, group, none, targets, V, arff.ridge), NO_PRODUCTS
+    start, monomials = fitted_waves(omega, group, none, targets, V, arff.ridge), NO_MONOMIALS
     if targets.linear_stays and targets.n_inputs > 1 and arff.ridge is None and arff.n_features is None:
-        start, products = with_products(start, targets)
+        start, targets, monomials = with_monomials(start, targets)
     for _ in range(ROUNDS_OF_UNITS if mixed else 0):
         V = noise_units(start, targets)
         start = regressed(*start[:4], targets, V, arff.ridge)
     judge = _Judge(start, on_iteration)
-    walk = Walk(rng, targets, arff, V, omega, group, products)
+    walk = Walk(rng, targets, arff, V, omega, group, monomials)
     _look_first(walk, judge, none if found is None else found)
     n_left = walk.seed()
     n_standing_out = len(walk.found) + n_left

@@ -81,7 +81,7 @@ class Walk:
         V: Float,
         omega: Float,
         group: Int,
-        products: Int | tuple[()] = (),
+        monomials: Int | tuple[()] = (),
     ) -> None:
         self.rng, self.targets, self.arff, self.V, self.omega, self.group = rng, targets, arff, V, omega, group
         self.n_inputs = targets.n_inputs
@@ -90,7 +90,7 @@ class Walk:
         self.ridge = RIDGE if arff.ridge is None else arff.ridge
         self.false_alarm = FALSE_ALARM
         self.found = np.empty((0, self.n_inputs))  # frequencies that stood out
-        self.products = products  # groups of products of two inputs that stood out
+        self.monomials = monomials  # groups of monomials that stood out
         self.lattice = Lattice(rng, self.n_inputs, self.reach, targets.periodic)
         self.left = Waves(self.found, np.empty(0), len(V))  # what stood out at the last look
         self.looked_at: FittedWaves | None = None  # the last one that was extended, or could not be
@@ -136,12 +136,12 @@ class Walk:
 
     def fitted(self) -> FittedWaves:
         """The regression on where the frequencies are."""
-        return fitted_waves(self.omega, self.group, self.found, self.targets, self.V, self.arff.ridge, self.products)
+        return fitted_waves(self.omega, self.group, self.found, self.targets, self.V, self.arff.ridge, self.monomials)
 
     def fitted_without_long_waves(self) -> FittedWaves:
-        """The regression on linear terms, products and waves that stood out alone."""
+        """The regression on linear terms, monomials and waves that stood out alone."""
         none = self.omega[:0], self.group[:0]
-        return fitted_waves(*none, self.found, self.targets, self.V, self.arff.ridge, self.products)
+        return fitted_waves(*none, self.found, self.targets, self.V, self.arff.ridge, self.monomials)
 
     def go_to(self, omega: Float, group: Int, found: Float) -> None:
         """Be at other frequencies (K, m) of some groups (K,), with waves (F, m) that stood out."""
