@@ -90,7 +90,8 @@ class Walk:
         self.found = np.empty((0, self.n_inputs))  # frequencies that stood out
         self.products = products  # groups of products of two inputs that stood out
         self.lattice = Lattice(rng, self.n_inputs, self.reach)
-        self.left = Waves(self.found, np.empty(0), len(V))  # what stood out at the last look
+        self.power = self.left = Waves(self.found, np.empty(0), len(V))  # at the last look, and what stood out
+        self.compared: FittedWaves | None = None  # whose power this is
         self.looked_at: FittedWaves | None = None  # the last one that was extended, or could not be
         self.acceptance: list[float] = []
         self.seconds: list[float] = []
@@ -199,8 +200,9 @@ class Walk:
 
     def compare(self, fit: FittedWaves) -> None:
         """See which waves stand out of the noise in what a fit leaves over."""
-        sums = self.lattice.sums(self.targets.u, self._strengths(fit))
-        self.left = self.lattice.power(sums).standing_out(self.false_alarm)
+        if fit is not self.compared:
+            self.power, self.compared = self.lattice.power(self.lattice.sums(self.targets.u, self._strengths(fit))), fit
+        self.left = self.power.standing_out(self.false_alarm)
         if len(self.left.omega):
             self.false_alarm = FALSE_ALARM_AFTER_ONE
 
