@@ -26,7 +26,14 @@ import numpy as np
 from itofit._blocks import map_tasks, one_blas_thread
 from itofit._checks import Float
 from itofit.learning.automatic.cells import FOLDS
-from itofit.learning.automatic.evidence import Solved, amplitude_ridges, first_ridges, ridge_groups, solve_penalised
+from itofit.learning.automatic.evidence import (
+    Solved,
+    amplitude_ridges,
+    first_ridges,
+    penalised_solution,
+    ridge_groups,
+    solve_penalised,
+)
 from itofit.learning.automatic.limits import Losses, cell_nll
 from itofit.learning.automatic.principal import NO_FEATURES, Basis
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
@@ -91,7 +98,11 @@ class CovarianceFit:
 
     def at(self, X: Float) -> Float:
         """C for features X of shape (n, R): shape (n, d, d)."""
-        return covariance_at(self.intercept + X @ self.c, self.link, self.shape, self.limits)[0]
+        return self.of_sums(X @ self.c)
+
+    def of_sums(self, sums: Float) -> Float:
+        """C for X c of shape (n, p): shape (n, d, d)."""
+        return covariance_at(self.intercept + sums, self.link, self.shape, self.limits)[0]
 
 
 # Fitting
@@ -243,11 +254,13 @@ def _refitted(scoring: Scoring, products: Products, basis: Basis, ridge: float |
 def _out_of_fold(products: Products, systems: list[tuple[Float, Float]], weight: Float, z: Float, P: Float) -> Float:
     """H (n, p) of each cell by amplitudes of a scoring step without its fold."""
     values = np.empty_like(z)
-    for mine in (np.flatnonzero(products.fold == k) for k in range(FOLDS)):
-        own = products.ones[mine]
-        for j, (A, b) in enumerate(systems):
-            less, right = weighted_system(own, weight[mine, j], z[mine, j])
-            values[mine, j] = own @ solve_penalised(A - less, b - right, P[:, j])[0]
+    folds = [np.flatnonzero(products.fold == k) for k in range(FOLDS)]
+    for j, (A, b) in enumerate(systems):
+        on = np.flatnonzero(P[:, j] < SWITCHED_OFF)
+        ones, left, right = products.ones[:, on], A[np.ix_(on, on)], b[on]
+        for mine in folds:
+            less_left, less_right = weighted_system(ones[mine], weight[mine, j], z[mine, j])
+            values[mine, j] = ones[mine] @ penalised_solution(left - less_left, right - less_right, P[on, j])
     return values
 
 
@@ -322,7 +335,7 @@ def rescored(
     """
     features = basis or NO_FEATURES
     P = np.stack([amplitude_ridges(ridges[None], features) for ridges in fit.ridges])
-    new = np.column_stack([solve_penalised(sums.A[j], sums.b[j], P[j])[0] for j in range(len(P))])
+    new = np.column_stack([penalised_solution(sums.A[j], sums.b[j], P[j]) for j in range(len(P))])
     trials = [fit.B + step * (new - fit.B) for step in (0.0, 0.5, 1.0)]
     totals = losses(trials)
     best = int(np.argmin([total.least for total in totals]))
