@@ -14,7 +14,7 @@ differs:
 - *Judge.* The evidence of the network (`itofit.learning.automatic.evidence`), which takes all rows and chooses the
   ridges on the way, after 1, 2, 4, 8, … iterations.
 - *End.* When the last three quarters of the iterations have brought no improvement, 4 at least, 24 if waves are still
-  left over; and what is left over is looked at once more.
+  left over, 2 if all waves were switched off wherever they were; and what is left over is looked at once more.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ ROUNDS_OF_UNITS = 2
 """In which combinations of outputs with independent noise are found; a third changes nothing."""
 LEAST_EVIDENCE_GAIN = 2.0
 """Of log-evidence, for which frequencies are preferred to earlier ones, times the root of the number of outputs."""
-LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES = 4, 24
-"""Before a search may end, without and with a wave that stood out."""
+LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES, ITERATIONS_WITHOUT_ANY = 4, 24, 2
+"""Before a search may end, without and with a wave that stood out; and where none carries anything, wherever it was."""
 MOST_ITERATIONS = 256
 """Searches that still improve then gain little more."""
 
@@ -124,6 +124,7 @@ def search(
     most = MOST_ITERATIONS if arff.max_iterations is None else arff.max_iterations
     needed = LEAST_ITERATIONS_WITH_WAVES if n_left else LEAST_ITERATIONS
     least = min(needed if arff.min_iterations is None else arff.min_iterations, most)
+    empty = ITERATIONS_WITHOUT_ANY if arff.min_iterations is None and not n_left else least
     stopped: Stop = "max_iterations"
     i, due = 0, 1
     while i < most:
@@ -133,7 +134,7 @@ def search(
             continue
         judge(i, walk.fitted())
         due = max(i + 1, min(2 * i, most))
-        settled = i >= max(least, 4 * judge.best_iteration)
+        settled = i >= max(least if judge.any_waves else empty, 4 * judge.best_iteration)
         if settled or i in MILESTONES:
             extended = walk.extended(judge.best) if i < most else None
             if extended is not None:
@@ -162,11 +163,13 @@ class _Judge:
         self.start = self.best = start
         self.best_iteration, self.on_iteration = 0, on_iteration
         self.iterations, self.values = [0], [start.log_evidence]
+        self.any_waves = start.any_waves
 
     def __call__(self, i: int, waves: FittedWaves, least_gain: float = LEAST_EVIDENCE_GAIN) -> None:
         """Judge the waves of an iteration."""
         self.iterations.append(i)
         self.values.append(waves.log_evidence)
+        self.any_waves |= waves.any_waves
         if waves.log_evidence > self.best.log_evidence + least_gain * np.sqrt(len(waves.V)):
             self.best, self.best_iteration = waves, i
         self.on_iteration(i, self.best.log_evidence - self.start.log_evidence)
