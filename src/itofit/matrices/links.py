@@ -83,6 +83,9 @@ class Spectrum(NamedTuple):
         """From the entries of H, shape (n, p)."""
         if shape.separate:
             return cls(H, None)
+        if len(H) > 1 and (H == H[0]).all():  # a constant
+            one = cls.of(H[:1], shape)
+            return cls(*(np.repeat(part, len(H), axis=0) for part in one))
         if shape.d == 2:
             return cls(*_eigenvalues_of_two(H))
         return cls(*eigenvalues(to_matrices(H, shape.structure, shape.d)))

@@ -69,6 +69,7 @@ class CovarianceFit:
     cv_nll: float  # the same per transition
     determined: float  # number of amplitudes that the data determine
     systems: list[Solved]  # the last step of scoring, entry by entry
+    found_constant: bool  # whether the evidence has switched all features off
 
     @cached_property
     def squares(self) -> Float:
@@ -154,6 +155,7 @@ def fit_covariance(
         off, P = np.full_like(scoring.ridges, SWITCHED_OFF), np.full_like(constant, SWITCHED_OFF)
         P[0] = 0.0
         same_everywhere = _judged(Scoring(model, constant, off, P), products, products.S, 0.0, basis, None)
+        same_everywhere = replace(same_everywhere, found_constant=best.found_constant)
         # A full Σ of few data has so many amplitudes that the loss of a constant is better taken as it is on its data
         return best if shape.separate and best.cv_nll <= same_everywhere.cv_nll else same_everywhere
 
@@ -179,12 +181,15 @@ def _largest_eigenvalue(products: Products, basis: Basis, shape: Shape, ridge: f
 
 
 def _best_start(model: NoiseModel, products: Products, constant: Float, B: Float) -> Float:
-    """Amplitudes between those of a constant C and B, where the likelihood is largest: B may be of other data."""
-
-    def nll(between: Float) -> float:
-        return model.nll(model.parts(products.ones @ between, products.S), products.count)
-
-    return min((constant + share * (B - constant) for share in START_SHARES), key=nll)
+    """Amplitudes between those of a constant C and B, up to where the likelihood falls: B may be of other data."""
+    best, least = constant, np.inf
+    for share in START_SHARES:
+        between = constant + share * (B - constant)
+        nll = model.nll(model.parts(products.ones @ between, products.S), products.count)
+        if nll > least:
+            break
+        best, least = between, nll
+    return best
 
 
 def _judged(
@@ -208,9 +213,18 @@ def _judged(
     limits = _limits_of(model, judged, parts, count, least, most)
     held_out = cell_nll(judged.C, judged.spectrum.diagonal(judged.turned), count, *limits).sum(axis=1)
     spread = np.maximum(1.0, (weight * (z - H) ** 2).sum(axis=0) / count.sum())
-    solved = _solved(systems, P, B, spread, basis)
     return CovarianceFit(
-        model, B, ridges, limits, least, added, held_out, float(held_out.sum() / count.sum()), determined, solved
+        model=model,
+        B=B,
+        ridges=ridges,
+        limits=limits,
+        least=least,
+        added=added,
+        held_out=held_out,
+        cv_nll=float(held_out.sum() / count.sum()),
+        determined=determined,
+        systems=_solved(systems, P, B, spread, basis),
+        found_constant=bool((ridges >= SWITCHED_OFF).all()),
     )
 
 
