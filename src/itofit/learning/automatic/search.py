@@ -8,8 +8,9 @@ differs:
 - *Start.* Linear terms, products of two inputs that stand out, and waves much longer than the data, with which the
   first fit is made; or shorter ones, if their evidence is larger.
 - *Waves that stand out.* What a fit leaves over is compared with all half waves across the data
-  (`itofit.learning.automatic.periodogram`). Those that stand out of the noise are moved to the top of their peak and
-  become a group of their own, which does not walk; then what is left over is looked at again.
+  (`itofit.learning.automatic.periodogram`). Those that stand out of the noise are moved to the top of their peak, then
+  together to where they leave least over (`itofit.learning.automatic.refinement`). They become a group of their own,
+  which does not walk; then what is left over is looked at again.
 - *Step.* Every proposal has a length of its own, over one and a half decades, so that one of them is right.
 - *Judge.* The evidence of the network (`itofit.learning.automatic.evidence`), which takes all rows and chooses the
   ridges on the way, after 1, 2, 4, 8, … iterations.
@@ -30,6 +31,7 @@ from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.product_terms import NO_PRODUCTS, with_products
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
+from itofit.waves.normal_equations import GriddedNormalEquations
 from itofit.waves.parameters import ARFF
 
 SHORTER, SHORTER_MANY = {1: (4.0, 16.0)}, (4.0,)
@@ -43,8 +45,8 @@ LEAST_EVIDENCE_GAIN = 2.0
 """Of log-evidence, for which frequencies are preferred to earlier ones, times the root of the number of outputs."""
 LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES, ITERATIONS_WITHOUT_ANY = 4, 24, 2
 """Before a search may end, without and with a wave that stood out; and where none carries anything, wherever it was."""
-MOST_ITERATIONS = 256
-"""Searches that still improve then gain little more."""
+MOST_ITERATIONS, MOST_WORK = 256, 1.5e11
+"""Searches that still improve then gain little more: iterations, and multiplications where sums are direct."""
 
 
 class Searched(NamedTuple):
@@ -121,7 +123,7 @@ def search(
     _look_first(walk, judge, none if found is None else found)
     n_left = walk.seed()
     n_standing_out = len(walk.found) + n_left
-    most = MOST_ITERATIONS if arff.max_iterations is None else arff.max_iterations
+    most = _most_iterations(walk) if arff.max_iterations is None else arff.max_iterations
     needed = LEAST_ITERATIONS_WITH_WAVES if n_left else LEAST_ITERATIONS
     least = min(needed if arff.min_iterations is None else arff.min_iterations, most)
     empty = ITERATIONS_WITHOUT_ANY if arff.min_iterations is None and not n_left else least
@@ -154,6 +156,15 @@ def search(
         n_standing_out=n_standing_out,
         stopped=stopped,
     )
+
+
+def _most_iterations(walk: Walk) -> int:
+    """As many as are affordable."""
+    if isinstance(walk.targets.equations, GriddedNormalEquations):
+        return MOST_ITERATIONS
+    n_waves = 2 * (len(walk.omega) + len(walk.found))
+    affordable = MOST_WORK / (2 * len(walk.targets.u) * n_waves**2)
+    return int(np.clip(affordable, LEAST_ITERATIONS_WITH_WAVES, MOST_ITERATIONS))
 
 
 class _Judge:

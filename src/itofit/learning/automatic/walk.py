@@ -10,6 +10,7 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves
 from itofit.learning.automatic.periodogram import Lattice, Waves, separate_peaks, top_of_peak
+from itofit.learning.automatic.refinement import moved_waves
 from itofit.learning.metropolis import Kernel, magnitude, metropolis_step
 from itofit.waves.parameters import ARFF
 from itofit.waves.wave_groups import directions, group_of_inputs
@@ -36,6 +37,8 @@ REACH, REACH_MANY = {1: 256.0, 2: 60.0, 3: 24.0}, 24.0
 """Frequencies beyond are not proposed: 40, 10 and 4 waves across the data."""
 MOST_LOOKS, MOST_PEAKS = 8, 12
 """At what is left over, one after the other, and waves that are taken from it each time."""
+MOST_REFINED, SEEN = 4, 1.0
+"""Steps in which waves that stood out are moved to where they leave least over, and log-evidence worth another one."""
 FALSE_ALARM, FALSE_ALARM_AFTER_ONE = 0.002, 0.05
 """Probability that noise alone gives the search a frequency, before and after one has stood out."""
 
@@ -156,8 +159,22 @@ class Walk:
                 strengths = self._strengths(fit)
                 tops = [top_of_peak(omega, self.targets.u, strengths) for omega in peaks]
                 self.found = np.concatenate([self.found, tops])
-            fit = self.fitted()
+            fit = self._refined(self.fitted())
             self.compare(fit)
+        return fit
+
+    def _refined(self, fit: FittedWaves) -> FittedWaves:
+        """A fit with the waves that stood out where they leave least over, as far as that is seen."""
+        for _ in range(MOST_REFINED if len(self.found) else 0):
+            before, self.found = self.found, moved_waves(fit, self.targets)
+            moved = self.fitted()
+            gain = moved.log_evidence - fit.log_evidence
+            if gain < 0:
+                self.found = before
+                break
+            fit = moved
+            if gain < SEEN:
+                break
         return fit
 
     def _add_pairs(self, peaks: Float) -> bool:
