@@ -138,13 +138,15 @@ def fit_covariance(
     constant[0] = link.at_one * diagonal
     ridges = np.repeat(first_ridges(basis)[None], shape.n_entries, axis=0)
     scoring = Scoring(model, constant, ridges, np.zeros_like(constant))
+    first, fits = 0, []
     if start is not None:
         scoring = scoring._replace(B=_best_start(model, products, constant, start.B), ridges=start.ridges)
-    fits = []
+        if len(start.held_out) == len(products.S):  # of the same cells, which have switched off what they do not need
+            first = STEPS_OF_FREEDOM
     with one_blas_thread:
         for added in _added(link, shape, basis, start):
             more = products._replace(S=products.S + added * products.count[:, None] * diagonal)
-            scoring = scored(scoring, more, basis, ridge)
+            scoring = scored(scoring, more, basis, ridge, first)
             fits.append(_judged(scoring, more, products.S, added, basis, ridge))
         best = min(fits, key=lambda fit: fit.cv_nll)
         loss_of_one = 0.5 * float(products.S[:, diagonal].sum() / products.count.sum())  # for C = 1
