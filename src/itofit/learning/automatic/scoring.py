@@ -39,8 +39,8 @@ MOST_HALVINGS = {True: 16, False: 6}
 """Of a step, for decoupled entries, and for others, each of which costs eigenvalues."""
 ROUNDING = 1e-6
 """Log-likelihood by which rounding may make a step look worse."""
-LEAST_LIKELIHOOD_GAIN = 0.05
-"""Of the log-likelihood of all data: fits that gain less have settled."""
+LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH = 0.05, 1e-5
+"""Of the log-likelihood of all data, or for each transition where they are many: fits that gain less have settled."""
 MOST_IDLE = 3
 """Steps in a row that gain less because C is near zero somewhere and they must be short."""
 MOST_COUPLED = 6
@@ -64,6 +64,7 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
     ones, S, count, _ = products
     H = ones @ B
     P, parts, idle = np.zeros_like(B), model.parts(H, S), 0
+    enough = max(LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH * float(count.sum()))
     for step in range(first, MOST_STEPS):
         if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
             model = model._replace(kappa=model.tails(H, S, count))
@@ -92,8 +93,8 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
             return Scoring(model, B, new_ridges, P)  # up to rounding no step improves on what there is
         settled = not free and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
         B, H, ridges = B + share * (new - B), H + share * (ones @ (new - B)), new_ridges
-        idle = idle + 1 if settled and (gain < LEAST_LIKELIHOOD_GAIN).all() else 0
-        if idle == MOST_IDLE or (idle and (gain < LEAST_LIKELIHOOD_GAIN * share)[share > 0].all()):
+        idle = idle + 1 if settled and (gain < enough).all() else 0
+        if idle == MOST_IDLE or (idle and (gain < enough * share)[share > 0].all()):
             break
     return Scoring(model, B, ridges, P)
 
