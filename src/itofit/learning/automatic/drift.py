@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from itofit._blocks import one_blas_thread
+from itofit._blocks import one_blas_thread, row_blocks
 from itofit._checks import Float, Int
 from itofit.learning.automatic.cells import FOLDS, Cells
 from itofit.learning.automatic.evidence import (
@@ -99,6 +99,14 @@ class FoldSums(NamedTuple):
 
 def normal_matrix(features: Sequence[Float], weight: Float) -> Float:
     """Σ_n W_n ⊗ x_n x_nᵀ for weights (n, d, d) and the features (n, R_i) of each of d outputs: (Σ R_i, Σ R_i)."""
+    total = np.zeros((sum(own.shape[1] for own in features),) * 2)
+    for rows in row_blocks(len(weight)):
+        total += _normal_matrix_of_block([own[rows] for own in features], weight[rows])
+    return total
+
+
+def _normal_matrix_of_block(features: Sequence[Float], weight: Float) -> Float:
+    """The same for so few rows that all of it stays in the cache."""
     d = weight.shape[1]
     blocks: list[list[Float]] = [[np.empty(0)] * d for _ in range(d)]
     for i in range(d):
