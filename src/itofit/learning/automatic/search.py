@@ -45,7 +45,7 @@ LEAST_EVIDENCE_GAIN = 2.0
 """Of log-evidence, for which frequencies are preferred to earlier ones, times the root of the number of outputs."""
 LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES, ITERATIONS_WITHOUT_ANY = 4, 24, 2
 """Before a search may end, without and with a wave that stood out; and where none carries anything, wherever it was."""
-MOST_ITERATIONS, MOST_WORK = 256, 1.5e11
+MOST_ITERATIONS, MOST_WORK = 256, 4e11
 """Searches that still improve then gain little more: iterations, and multiplications where sums are direct."""
 
 
