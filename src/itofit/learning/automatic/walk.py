@@ -9,7 +9,7 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves
-from itofit.learning.automatic.periodogram import Lattice, Waves, separate_peaks, top_of_peak
+from itofit.learning.automatic.periodogram import MOST_TOGETHER, Lattice, Waves, separate_peaks, top_of_peak
 from itofit.learning.automatic.refinement import moved_waves
 from itofit.learning.metropolis import Kernel, magnitude, metropolis_step
 from itofit.waves.parameters import ARFF
@@ -165,7 +165,8 @@ class Walk:
 
     def _refined(self, fit: FittedWaves) -> FittedWaves:
         """A fit with the waves that stood out where they leave least over, as far as that is seen."""
-        for _ in range(MOST_REFINED if len(self.found) else 0):
+        whole = self.n_inputs <= MOST_TOGETHER  # else waves stand for others in directions that no plane has
+        for _ in range(MOST_REFINED if whole and len(self.found) else 0):
             before, self.found = self.found, moved_waves(fit, self.targets)
             moved = self.fitted()
             gain = moved.log_evidence - fit.log_evidence
