@@ -80,9 +80,19 @@ class FittedWaves(NamedTuple):
     @property
     def basis_in_use(self) -> Basis | None:
         """The features of the groups of which the data determine something for an output; None if there are none."""
-        ridges = np.min([fit.ridges for fit in self.fits], axis=0)
-        groups = np.unique(self.basis.group)[ridges < SWITCHED_OFF]
+        groups = self._groups_in_use
         return self.basis.of_groups(groups) if len(groups) else None
+
+    @property
+    def any_waves(self) -> bool:
+        """Whether the data determine something of a wave, besides linear terms and products."""
+        return bool((self._groups_in_use >= 0).any())
+
+    @property
+    def _groups_in_use(self) -> Int:
+        """The groups that are not switched off for all outputs."""
+        ridges = np.min([fit.ridges for fit in self.fits], axis=0)
+        return np.unique(self.basis.group)[ridges < SWITCHED_OFF]
 
     @property
     def walking(self) -> tuple[Float, Int]:

@@ -8,13 +8,14 @@ differs:
 - *Start.* Linear terms, monomials that stand out, and waves much longer than the data, with which the
   first fit is made; or shorter ones, if their evidence is larger.
 - *Waves that stand out.* What a fit leaves over is compared with all half waves across the data
-  (`itofit.learning.automatic.periodogram`). Those that stand out of the noise are moved to the top of their peak and
-  become a group of their own, which does not walk; then what is left over is looked at again.
+  (`itofit.learning.automatic.periodogram`). Those that stand out of the noise are moved to the top of their peak, then
+  together to where they leave least over (`itofit.learning.automatic.refinement`). They become a group of their own,
+  which does not walk; then what is left over is looked at again.
 - *Step.* Every proposal has a length of its own, over one and a half decades, so that one of them is right.
 - *Judge.* The evidence of the network (`itofit.learning.automatic.evidence`), which takes all rows and chooses the
   ridges on the way, after 1, 2, 4, 8, … iterations.
 - *End.* When the last three quarters of the iterations have brought no improvement, 4 at least, 24 if waves are still
-  left over; and what is left over is looked at once more.
+  left over, 2 if all waves were switched off wherever they were; and what is left over is looked at once more.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.product_terms import NO_MONOMIALS, with_monomials
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
+from itofit.waves.normal_equations import GriddedNormalEquations
 from itofit.waves.parameters import ARFF
 
 SHORTER, SHORTER_MANY = {1: (4.0, 16.0)}, (4.0,)
@@ -42,10 +44,10 @@ ROUNDS_OF_UNITS = 2
 """In which combinations of outputs with independent noise are found; a third changes nothing."""
 LEAST_EVIDENCE_GAIN = 2.0
 """Of log-evidence, for which frequencies are preferred to earlier ones, times the root of the number of outputs."""
-LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES = 4, 24
-"""Before a search may end, without and with a wave that stood out."""
-MOST_ITERATIONS = 256
-"""Searches that still improve then gain little more."""
+LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES, ITERATIONS_WITHOUT_ANY = 4, 24, 2
+"""Before a search may end, without and with a wave that stood out; and where none carries anything, wherever it was."""
+MOST_ITERATIONS, MOST_WORK = 256, 4e11
+"""Searches that still improve then gain little more: iterations, and multiplications where sums are direct."""
 
 
 class Searched(NamedTuple):
@@ -122,9 +124,10 @@ def search(
     _look_first(walk, judge, none if found is None else found)
     n_left = walk.seed()
     n_standing_out = len(walk.found) + n_left
-    most = MOST_ITERATIONS if arff.max_iterations is None else arff.max_iterations
+    most = _most_iterations(walk) if arff.max_iterations is None else arff.max_iterations
     needed = LEAST_ITERATIONS_WITH_WAVES if n_left else LEAST_ITERATIONS
     least = min(needed if arff.min_iterations is None else arff.min_iterations, most)
+    empty = ITERATIONS_WITHOUT_ANY if arff.min_iterations is None and not n_left else least
     stopped: Stop = "max_iterations"
     i, due = 0, 1
     while i < most:
@@ -134,7 +137,7 @@ def search(
             continue
         judge(i, walk.fitted())
         due = max(i + 1, min(2 * i, most))
-        settled = i >= max(least, 4 * judge.best_iteration)
+        settled = i >= max(least if judge.any_waves else empty, 4 * judge.best_iteration)
         if settled or i in MILESTONES:
             extended = walk.extended(judge.best) if i < most else None
             if extended is not None:
@@ -156,6 +159,15 @@ def search(
     )
 
 
+def _most_iterations(walk: Walk) -> int:
+    """As many as are affordable."""
+    if isinstance(walk.targets.equations, GriddedNormalEquations):
+        return MOST_ITERATIONS
+    n_waves = 2 * (len(walk.omega) + len(walk.found))
+    affordable = MOST_WORK / (2 * len(walk.targets.u) * n_waves**2)
+    return int(np.clip(affordable, LEAST_ITERATIONS_WITH_WAVES, MOST_ITERATIONS))
+
+
 class _Judge:
     """Who keeps the waves of largest evidence, beginning with those of the start."""
 
@@ -163,11 +175,13 @@ class _Judge:
         self.start = self.best = start
         self.best_iteration, self.on_iteration = 0, on_iteration
         self.iterations, self.values = [0], [start.log_evidence]
+        self.any_waves = start.any_waves
 
     def __call__(self, i: int, waves: FittedWaves, least_gain: float = LEAST_EVIDENCE_GAIN) -> None:
         """Judge the waves of an iteration."""
         self.iterations.append(i)
         self.values.append(waves.log_evidence)
+        self.any_waves |= waves.any_waves
         if waves.log_evidence > self.best.log_evidence + least_gain * np.sqrt(len(waves.V)):
             self.best, self.best_iteration = waves, i
         self.on_iteration(i, self.best.log_evidence - self.start.log_evidence)

@@ -10,7 +10,8 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves
 from itofit.learning.automatic.harmonics import TURN, first_harmonics, on_lattice, start_spread
-from itofit.learning.automatic.periodogram import Lattice, Waves, separate_peaks, top_of_peak
+from itofit.learning.automatic.periodogram import MOST_TOGETHER, Lattice, Waves, separate_peaks, top_of_peak
+from itofit.learning.automatic.refinement import moved_waves
 from itofit.learning.metropolis import Kernel, magnitude, metropolis_step
 from itofit.waves.parameters import ARFF
 from itofit.waves.wave_groups import directions, group_of_inputs
@@ -37,6 +38,8 @@ REACH, REACH_MANY = {1: 256.0, 2: 60.0, 3: 24.0}, 24.0
 """Frequencies beyond are not proposed: 40, 10 and 4 waves across the data."""
 MOST_LOOKS, MOST_PEAKS = 8, 12
 """At what is left over, one after the other, and waves that are taken from it each time."""
+MOST_REFINED, SEEN = 4, 1.0
+"""Steps in which waves that stood out are moved to where they leave least over, and log-evidence worth another one."""
 FALSE_ALARM, FALSE_ALARM_AFTER_ONE = 0.002, 0.05
 """Probability that noise alone gives the search a frequency, before and after one has stood out."""
 
@@ -92,7 +95,8 @@ class Walk:
         self.found = np.empty((0, self.n_inputs))  # frequencies that stood out
         self.monomials = monomials  # groups of monomials that stood out
         self.lattice = Lattice(rng, self.n_inputs, self.reach, targets.periodic)
-        self.left = Waves(self.found, np.empty(0), len(V))  # what stood out at the last look
+        self.power = self.left = Waves(self.found, np.empty(0), len(V))  # at the last look, and what stood out
+        self.compared: FittedWaves | None = None  # whose power this is
         self.looked_at: FittedWaves | None = None  # the last one that was extended, or could not be
         self.acceptance: list[float] = []
         self.seconds: list[float] = []
@@ -160,8 +164,23 @@ class Walk:
                 strengths = self._strengths(fit)
                 tops = [top_of_peak(omega, self.targets.u, strengths, self.targets.periodic) for omega in peaks]
                 self.found = np.concatenate([self.found, tops])
-            fit = self.fitted()
+            fit = self._refined(self.fitted())
             self.compare(fit)
+        return fit
+
+    def _refined(self, fit: FittedWaves) -> FittedWaves:
+        """A fit with the waves that stood out where they leave least over, as far as that is seen."""
+        whole = self.n_inputs <= MOST_TOGETHER  # else waves stand for others in directions that no plane has
+        for _ in range(MOST_REFINED if whole and len(self.found) else 0):
+            before, self.found = self.found, moved_waves(fit, self.targets)
+            moved = self.fitted()
+            gain = moved.log_evidence - fit.log_evidence
+            if gain < 0:
+                self.found = before
+                break
+            fit = moved
+            if gain < SEEN:
+                break
         return fit
 
     def _add_pairs(self, peaks: Float) -> bool:
@@ -204,8 +223,9 @@ class Walk:
 
     def compare(self, fit: FittedWaves) -> None:
         """See which waves stand out of the noise in what a fit leaves over."""
-        sums = self.lattice.sums(self.targets.u, self._strengths(fit))
-        self.left = self.lattice.power(sums).standing_out(self.false_alarm)
+        if fit is not self.compared:
+            self.power, self.compared = self.lattice.power(self.lattice.sums(self.targets.u, self._strengths(fit))), fit
+        self.left = self.power.standing_out(self.false_alarm)
         if len(self.left.omega):
             self.false_alarm = FALSE_ALARM_AFTER_ONE
 
