@@ -39,7 +39,7 @@ from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import innovations, total_loss
 from itofit.model.likelihood import gaussian_nll
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
-from itofit.model.simulation import Outside, Steps, gaussian_paths, outside_text
+from itofit.model.simulation import Outside, Steps, gaussian_paths, not_simulated, outside_text
 
 BATCH_ROWS = 65_536
 """Rows taken together where each has a matrix of its own, to bound the memory of all."""
@@ -396,15 +396,7 @@ class SDE(ABC):
         ['track', 'time', 'x']
         """
         if self.kind == "general":
-            raise InputError(
-                "this model was learned from transitions of kind 'general', whose inputs do not follow from the "
-                "state that moves; {advice}",
-                advice=Either(
-                    python="build the data with from_pairs, from_trajectories or from_underdamped, or use drift and "
-                    "diffusion in your own scheme",
-                    command="learn it from a table of tracks, or from arrays x0 and x1",
-                ),
-            )
+            raise not_simulated()
         dt, n_steps = positive("dt", dt), count("n_steps", n_steps)
         scheme = self._checked_scheme(scheme)
         one_of("outside", outside, get_args(Outside))

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from itofit._checks import Float
+from itofit._checks import Either, Float, InputError
 from itofit._progress import Progress
 from itofit.data.periods import wrapped
 
@@ -102,4 +102,17 @@ def outside_text(share: float, outside: Outside) -> str:
     return (
         f"{shown} of the steps were outside the range of the data, where nothing is known of drift and covariance: "
         f"{used} were used"
+    )
+
+
+def not_simulated() -> InputError:
+    """The error for an equation whose inputs do not follow from what moves."""
+    return InputError(
+        "this model was learned from transitions of kind 'general', whose inputs do not follow from the state that "
+        "moves; {advice}",
+        advice=Either(
+            python="build the data with from_pairs, from_trajectories or from_underdamped, or use drift and diffusion "
+            "in your own scheme",
+            command="learn it from a table of tracks, or from arrays x0 and x1",
+        ),
     )
