@@ -49,6 +49,8 @@ class NoisyModel:
         The moments of its steps.
     prior : Prior
         Of velocities, where the system is of second order and positions alone are observed.
+    substeps : int
+        Parts that a step is made of.
     """
 
     basis: Basis
@@ -61,6 +63,7 @@ class NoisyModel:
     box: Float
     scheme: Scheme = "corrected"
     prior: Prior = NO_PRIOR
+    substeps: int = 1
 
     @property
     def second_order(self) -> bool:
@@ -71,7 +74,14 @@ class NoisyModel:
     def step(self) -> GaussianStep:
         """One step of its state."""
         typical = np.diagonal(self.sigma.L @ self.sigma.L.T)
-        return GaussianStep(self._functions, self.box, typical, second_order=self.second_order, scheme=self.scheme)
+        return GaussianStep(
+            self._functions,
+            self.box,
+            typical,
+            second_order=self.second_order,
+            scheme=self.scheme,
+            substeps=self.substeps,
+        )
 
     @cached_property
     def _functions(self) -> Functions:

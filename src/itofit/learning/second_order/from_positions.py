@@ -145,6 +145,6 @@ def _model(task: Task, fitted: FromPositions, noise: MeasurementNoise | None) ->
     learned = learned._replace(searched_on=f"{learned.searched_on}, with velocities drawn from what positions say")
     (share,) = floored_shares(own, learned)
     sde = model_of(replace(own, left_out=task.left_out), learned, share)
-    hidden = HiddenVelocity(mean=model.prior.mean, covariance=model.prior.covariance)
+    hidden = HiddenVelocity(mean=model.prior.mean, covariance=model.prior.covariance, substeps=model.substeps)
     summary = replace(sde.data, n_transitions=task.survey.n_rows)
     return replace(sde, box=model.box, data=summary, measurement_noise=noise, hidden_velocity=hidden)

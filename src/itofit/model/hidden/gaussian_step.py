@@ -80,6 +80,8 @@ class GaussianStep:
         Whether the state is (x, v).
     scheme : {"corrected", "euler"}
         The moments above, or s + h F and h Σ at the start of the step alone, averaged over the state.
+    substeps : int
+        Parts that a step is made of, one after the other, where it is too long for one.
     """
 
     def __init__(
@@ -90,12 +92,23 @@ class GaussianStep:
         *,
         second_order: bool = False,
         scheme: Scheme = "corrected",
+        substeps: int = 1,
     ) -> None:
+        self.substeps = substeps
         self.functions, self.box, self.typical = functions, box, typical
         self.second_order, self.scheme = second_order, scheme
 
     def __call__(self, m: Float, P: Float, h: Float) -> Moved:
         """The states of mean m (n, D) and covariance P (n, D, D) after steps h (n,)."""
+        moved = self._moved(m, P, h / self.substeps)
+        for _ in range(self.substeps - 1):
+            more = self._moved(moved.mean, moved.covariance, h / self.substeps)
+            A, Q = more.slope @ moved.slope, turned(more.slope, moved.noise) + more.noise
+            moved = Moved(more.mean, more.covariance, A, Q)
+        return moved
+
+    def _moved(self, m: Float, P: Float, h: Float) -> Moved:
+        """The states after one part of a step."""
         D = m.shape[1]
         one, step, steps = np.eye(D), h[:, None], h[:, None, None]
         first = self._rates(m, P, h)

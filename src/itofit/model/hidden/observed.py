@@ -89,7 +89,12 @@ class Observer:
         self.prior = NO_PRIOR if hidden is None else Prior(hidden.mean, hidden.covariance)
         second_order = hidden is not None
         self.step = GaussianStep(
-            tabulated(exact, sde.box), sde.box, np.diagonal(mean), second_order=second_order, scheme=scheme
+            tabulated(exact, sde.box),
+            sde.box,
+            np.diagonal(mean),
+            second_order=second_order,
+            scheme=scheme,
+            substeps=1 if hidden is None else hidden.substeps,
         )
         lengths = (
             second_order_window_lengths(mean, self.noise, h) if second_order else window_lengths(h * mean, self.noise)
