@@ -45,6 +45,8 @@ class NoisyModel:
         Of the inputs.
     box : array of shape (2, m)
         Outside, functions are those of the nearest point in it.
+    n_rows : int
+        Steps that a filter will make with it.
     scheme : {"corrected", "euler"}
         The moments of its steps.
     prior : Prior
@@ -61,6 +63,7 @@ class NoisyModel:
     noise: Float
     scaling: Scaling
     box: Float
+    n_rows: int
     scheme: Scheme = "corrected"
     prior: Prior = NO_PRIOR
     substeps: int = 1
@@ -96,7 +99,7 @@ class NoisyModel:
                 return series(x), np.broadcast_to(constant, (len(x), *constant.shape[1:]))
             return series(x), symmetric(self.sigma.at(self.scaling.points(x)))
 
-        return tabulated(exact, self.box)
+        return tabulated(exact, self.box, self.n_rows)
 
     def window_lengths(self, h: float) -> tuple[int, int]:
         """Overlap and kept steps of windows for steps of about this length."""

@@ -1,10 +1,11 @@
 """Learning from tracks that are seen through noise.
 
-1. *Start*: Λ and a constant Σ from products of consecutive increments, no drift.
+1. *Start*: Λ and a constant Σ from products of consecutive residuals of a plain fit, no drift.
 2. *Tracks drawn at random* from what that says of the states behind the observations. They look like clean ones, so the
    default pipeline finds frequencies, groups and the link of Σ on them.
 3. *Scoring* of all amplitudes and Λ on the innovations of the observations (`itofit.learning.noisy.track_scoring`).
-4. Steps 2 and 3 once more from there. The better of both is kept, by likelihood less the number of amplitudes.
+4. Steps 2 and 3 once more from there. Where there are many data, the first round is on a part of them; otherwise the
+   better of both is kept, by likelihood less the number of amplitudes.
 5. *Whether*: the same features without errors of measurement are scored as well, for the likelihood ratio.
 """
 
@@ -47,8 +48,12 @@ ROUNDS = 2
 """Of drawn tracks and scoring; the first is nearly always as good as any."""
 LEAST_START, MOST_START = 1e-3, 0.98
 """Share of the variance of increments that errors of measurement are at the start, at least and at most."""
+FIRST_ROWS = 30_000
+"""Transitions, about, that the first round scores on."""
 ROUNDS_WITHOUT = 6
 """Of scoring without errors of measurement, for the likelihood ratio."""
+BEYOND_DOUBT = 100.0
+"""Squared standard errors by which Λ differs from zero, from which on no likelihood ratio is needed."""
 
 
 class Fitted(NamedTuple):
@@ -75,7 +80,7 @@ class Start(NamedTuple):
 
     @classmethod
     def of(cls, lags: LagProducts, known: Float | None) -> Start:
-        """From products of increments: ⟨ΔΔᵀ⟩ = hΣ + 2Λ and ⟨ΔΔ₊ᵀ⟩ = −Λ, up to what the drift does."""
+        """From products of residuals of a plain fit: ⟨rrᵀ⟩ = hΣ + 2Λ and ⟨rr₊ᵀ⟩ = −Λ, but for its wrong drift."""
         own = lags.own / lags.n
         L = np.linalg.cholesky(own)
         back = np.linalg.inv(L)
@@ -111,14 +116,15 @@ def fit_through_noise(task: Task, lags: LagProducts, known: Float | None, rounds
     start = Start.of(lags, known)
     step, noise = start.step(np.array([task.survey.low, task.survey.high])), start.noise
     lengths = window_lengths(lags.h * start.sigma, noise)
-    tracks = Tracks(task.data, lags.h)
     best: Fitted | None = None
     for number in range(rounds):
+        last = number == rounds - 1
+        tracks = Tracks(task.data, lags.h, 1.0 if last else min(1.0, FIRST_ROWS / task.survey.n_rows))
         task.bar.show("measurement noise", f"states behind the observations, round {number + 1} of {rounds}")
         seed = int(task.rng.integers(2**63))
         data = drawn_transitions(task.data, task.survey.n_rows, step, noise, lengths, seed)
         fitted = _fitted(task, data, tracks, noise, known=known is not None)
-        if best is None or fitted.evidence > best.evidence:
+        if best is None or best.scored.sums.n < fitted.scored.sums.n or fitted.evidence > best.evidence:
             best = fitted
         step, noise, lengths = best.model.step, best.model.noise, best.model.window_lengths(lags.h)
     assert best is not None
@@ -140,6 +146,7 @@ def _fitted(task: Task, data: Transitions, tracks: Tracks, noise: Float, *, know
         noise=noise,
         scaling=method.scaling,
         box=np.array([own.survey.low, own.survey.high]),
+        n_rows=task.survey.n_rows,
         scheme=scheme,
     )
 
@@ -172,7 +179,15 @@ def with_features(sigma: Sigma, drift: LearnedDrift) -> Sigma:
 
 
 def gain_of_noise(task: Task, fitted: Fitted, h: float) -> tuple[float, float]:
-    """Log-likelihood above that of the same features without errors of measurement, and its p-value."""
+    """Log-likelihood above that of the same features without errors of measurement, and its p-value.
+
+    Where Λ is many standard errors from zero, half of their square is as good.
+    """
+    entries_of_noise = fitted.model.noise[np.tril_indices(len(fitted.model.noise))]
+    if fitted.spread.size:
+        distance = float(entries_of_noise @ np.linalg.solve(fitted.spread, entries_of_noise))
+        if distance > BEYOND_DOUBT:
+            return 0.5 * distance, p_of_gain(distance, task.data.n_outputs)
     task.bar.show("measurement noise", "without it, for comparison")
     d = task.data.n_outputs
     without = replace(fitted.model, noise=np.zeros((d, d)))

@@ -83,7 +83,7 @@ def _check_known(known: Float, lags: LagProducts) -> None:
             "whose errors cannot be told from noise; build them with from_trajectories, or leave it out",
             option=Option("measurement_noise"),
         )
-    own = lags.own / lags.n
+    own = lags.increments / lags.n
     back = np.linalg.inv(np.linalg.cholesky(own))
     largest = 2 * float(np.linalg.eigvalsh(back @ known @ back.T)[-1])
     slack = IMPOSSIBLE + 5 * np.sqrt(2 / lags.n)

@@ -154,6 +154,7 @@ def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior, *, know
         noise=noise,
         scaling=method.scaling,
         box=np.array([own.survey.low - width, own.survey.high + width]),
+        n_rows=task.survey.n_rows,
         prior=prior,
         substeps=parts_of_step(own.survey.h_median * float(np.quantile(rates, 0.95))),
     )

@@ -197,8 +197,8 @@ def _noise_advice(rows: ExaminedRows, more: str) -> str:
     """What to do about errors of measurement."""
     if rows.data.kind == "diffusion" and not rows.through_noise:
         return Message(
-            "Measurement noise counts as noise of the system here. Learn from the tracks with {option}, which separates "
-            "them.",
+            "Measurement noise counts as noise of the system here. Learn from the tracks with {option}, "
+            "which separates the two.",
             option=Option("measurement_noise", "auto"),
         )
     return (
