@@ -362,10 +362,10 @@ def test_blocks_and_units_make_no_difference():
     rows = Transitions.from_positions(y, dt=0.1)
     whole = itofit.fit(Transitions(rows.inputs, rows.increments, rows.h, kind="positions"), rng=0)
     blocks = Transitions.from_blocks([y[:250], y[250:]], "trajectory", h=0.1, kind="positions")
-    scaled = itofit.fit(Transitions.from_positions(3 + 50 * y, dt=0.1), rng=0)
+    scaled = itofit.fit(Transitions(3 + 50 * rows.inputs, 50 * rows.increments, rows.h, kind="positions"), rng=0)
     x = np.column_stack([np.linspace(-0.5, 0.5, 9), np.linspace(0.5, -0.5, 9)])
     np.testing.assert_allclose(itofit.fit(blocks, rng=0).drift(x), whole.drift(x), rtol=1e-9)
-    np.testing.assert_allclose(scaled.drift(50 * x + [3, 0]) / 50, whole.drift(x), rtol=0.02, atol=0.01)
+    np.testing.assert_allclose(scaled.drift(50 * x + [3, 0]) / 50, whole.drift(x), rtol=1e-4, atol=1e-5)
 
 
 def test_noise_that_is_known_is_taken():
