@@ -461,6 +461,7 @@ TABLES = {
         drift_error="relative drift error", polynomial_error="of the polynomials", coverage="coverage of 95 % bands"
     ),
     "positions": beside_before(
+        digits=4,
         force="error of f",
         force_known="with true velocities",
         ratio="ratio",
@@ -469,6 +470,7 @@ TABLES = {
         coverage="coverage of 95 % bands",
     ),
     "against_sfi": beside_before(
+        digits=4,
         force="error of f",
         sfi="SFI, the right polynomials",
         sfi_higher="SFI, two degrees higher",
