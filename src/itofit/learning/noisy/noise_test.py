@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
-from itofit._checks import Float
+from itofit._checks import Float, Int
 from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
@@ -51,9 +51,8 @@ class LagProducts(NamedTuple):
     squares: Float  # (d, d): the same, entry by entry squared
     n: int
     duration: float
-    increments: Float  # (d, d): Σ ΔΔᵀ
-    own: Float  # (d, d): Σ rrᵀ of the residuals in the unit of the data
-    lagged: Float  # (d, d): Σ rr₊ᵀ
+    increments: Float  # (2, d, d): Σ ΔΔᵀ and Σ ΔΔ₊ᵀ
+    residuals: Float  # (2, d, d): Σ rrᵀ and Σ rr₊ᵀ of the residuals in the unit of the data
 
     @property
     def h(self) -> float:
@@ -85,7 +84,7 @@ def lag_products(data: Data, sde: LearnedSDE) -> LagProducts:
         pairs = np.flatnonzero(follows(rows))
         pairs = pairs[pairs >= first]
         z, r = residuals_of(one_step, rows)
-        own, step = r[first:], rows.increments[first:]
+        own = np.arange(first, len(rows))
         a, b = z[pairs - 1], z[pairs]
         product = a[:, :, None] * b[:, None, :]
         product = 0.5 * (product + product.swapaxes(1, 2))
@@ -95,12 +94,16 @@ def lag_products(data: Data, sde: LearnedSDE) -> LagProducts:
             squares=(product**2).sum(axis=0),
             n=len(own),
             duration=float(rows.h[first:].sum()),
-            increments=step.T @ step,
-            own=own.T @ own,
-            lagged=r[pairs - 1].T @ r[pairs],
+            increments=_products(rows.increments, own, pairs),
+            residuals=_products(r, own, pairs),
         )
 
     return add_up(InOrder(data, 1), of_block)
+
+
+def _products(steps: Float, own: Int, pairs: Int) -> Float:
+    """Sums of products of some steps with themselves and of steps before pairs with these: shape (2, d, d)."""
+    return np.stack([steps[own].T @ steps[own], steps[pairs - 1].T @ steps[pairs]])
 
 
 def residuals_of(sde: LearnedSDE, rows: Transitions) -> tuple[Float, Float]:

@@ -24,6 +24,7 @@ from itofit.learning.automatic.products import NoiseModel
 from itofit.learning.automatic.sigma import Sigma
 from itofit.learning.noisy.noise_test import LagProducts, p_of_gain
 from itofit.learning.noisy.noisy_model import NoisyModel
+from itofit.learning.noisy.noisy_start import Start
 from itofit.learning.noisy.track_draws import drawn_transitions
 from itofit.learning.noisy.track_scoring import (
     Scored,
@@ -36,9 +37,8 @@ from itofit.learning.noisy.track_scoring import (
 )
 from itofit.learning.pipeline import Task, floored_shares, functions_of_one_step, model_of
 from itofit.matrices.links import LINKS
-from itofit.matrices.symmetric import entries, symmetric
+from itofit.matrices.symmetric import entries
 from itofit.model.finite_step import Scheme
-from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.windows import window_lengths
 from itofit.model.learned import LearnedSDE
 from itofit.model.measurement import MeasurementNoise
@@ -46,8 +46,6 @@ from itofit.model.training import SWITCHED_OFF
 
 ROUNDS = 2
 """Of drawn tracks and scoring; the first is nearly always as good as any."""
-LEAST_START, MOST_START = 1e-3, 0.98
-"""Share of the variance of increments that errors of measurement are at the start, at least and at most."""
 FIRST_ROWS = 30_000
 """Transitions, about, that the first round scores on."""
 ROUNDS_WITHOUT = 6
@@ -72,35 +70,6 @@ class Fitted(NamedTuple):
         return self.scored.model
 
 
-class Start(NamedTuple):
-    """Λ and Σ before anything else is known."""
-
-    noise: Float  # (d, d)
-    sigma: Float  # (d, d)
-
-    @classmethod
-    def of(cls, lags: LagProducts, known: Float | None) -> Start:
-        """From products of residuals of a plain fit: ⟨rrᵀ⟩ = hΣ + 2Λ and ⟨rr₊ᵀ⟩ = −Λ, but for its wrong drift."""
-        own = lags.own / lags.n
-        L = np.linalg.cholesky(own)
-        back = np.linalg.inv(L)
-        lagged = back @ (lags.lagged / max(lags.n_pairs, 1)) @ back.T
-        twice = -(lagged + lagged.T) if known is None else 2 * back @ known @ back.T
-        values, vectors = np.linalg.eigh(twice)
-        share = np.clip(values, LEAST_START, MOST_START)
-        noise = known if known is not None else symmetric(((L @ (vectors * share / 2) @ vectors.T) @ L.T)[None])[0]
-        return cls(noise, symmetric((L @ (vectors * (1 - share)) @ vectors.T @ L.T / lags.h)[None])[0])
-
-    def step(self, box: Float) -> GaussianStep:
-        """The step of a state without drift."""
-        d = len(self.sigma)
-
-        def constant(x: Float) -> tuple[Float, Float]:
-            return np.zeros((len(x), d)), np.broadcast_to(self.sigma, (len(x), d, d))
-
-        return GaussianStep(constant, box, np.diagonal(self.sigma))
-
-
 def fit_through_noise(task: Task, lags: LagProducts, known: Float | None, rounds: int = ROUNDS) -> Fitted:
     """Drift, covariance and errors of measurement from noisy tracks.
 
@@ -113,8 +82,8 @@ def fit_through_noise(task: Task, lags: LagProducts, known: Float | None, rounds
         Λ, if it is known.
     rounds : int
     """
-    start = Start.of(lags, known)
-    step, noise = start.step(np.array([task.survey.low, task.survey.high])), start.noise
+    start = Start.of(lags, known).refined(task.data, task.survey.n_rows)
+    step, noise = start.step, start.noise
     lengths = window_lengths(lags.h * start.sigma, noise)
     best: Fitted | None = None
     for number in range(rounds):

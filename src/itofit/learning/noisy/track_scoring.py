@@ -124,7 +124,6 @@ class Tracks:
                 total = own if total is None else total.plus(own)
             return total or TrackSums.nothing(model)
 
-        # windows stay the same while Λ changes a little, so that likelihoods can be compared
         overlap, kept = model.window_lengths(self.h)
         with one_blas_thread, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return add_up(InOrder(self.data, overlap), of_block)
