@@ -375,3 +375,25 @@ def test_noise_that_is_known_is_taken():
     known = itofit.fit(data, measurement_noise=0.05, rng=0)
     assert known.measurement_noise.known
     np.testing.assert_array_equal(known.measurement_noise.covariance, [[0.05**2]])
+
+
+def test_the_command_line_learns_from_positions(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    testing = pytest.importorskip("typer.testing")
+    from itofit.cli import app  # noqa: PLC0415  (needs typer)
+
+    rng = np.random.default_rng(11)
+    y = seen(rng, linear_tracks(rng, 20, np.full(40, 0.1)))[:, :, 0]
+    columns = {"track": np.repeat(np.arange(20), 41), "time": np.tile(0.1 * np.arange(41), 20), "x": y.ravel()}
+    pandas.DataFrame(columns).to_csv(tmp_path / "tracks.csv", index=False)
+
+    def call(*arguments):
+        return testing.CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    result = call("fit", tmp_path / "tracks.csv", "--second-order", "-o", tmp_path / "sde.npz")
+    assert result.exit_code == 0, result.output
+    assert "positions alone" in result.output
+    again = call("check", tmp_path / "sde.npz", tmp_path / "tracks.csv", "--second-order")
+    assert again.exit_code == 0, again.output
+    wrong = call("check", tmp_path / "sde.npz", tmp_path / "tracks.csv")
+    assert wrong.exit_code != 0
