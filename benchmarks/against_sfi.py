@@ -54,7 +54,7 @@ def by_sfi(seen, dt, places, degree):
     with tempfile.TemporaryDirectory() as directory:
         given, result = Path(directory, "tracks.npz"), Path(directory, "result.npz")
         np.savez(given, seen=seen, dt=dt, places=places)
-        one = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+        one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         flags = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | one | flags
         python = os.environ["SFI_PYTHON"]

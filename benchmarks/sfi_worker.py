@@ -1,6 +1,6 @@
 """Runs StochasticForceInference on tracks in a file, in the environment that has it; `against_sfi.py` calls it.
 
-    ENVIRONMENT/bin/python benchmarks/sfi_worker.py TRACKS.npz RESULT.npz DEGREE
+ENVIRONMENT/bin/python benchmarks/sfi_worker.py TRACKS.npz RESULT.npz DEGREE
 """
 
 import sys

@@ -460,6 +460,23 @@ TABLES = {
     "nonlinear_systems": beside_before(
         drift_error="relative drift error", polynomial_error="of the polynomials", coverage="coverage of 95 % bands"
     ),
+    "positions": beside_before(
+        digits=4,
+        force="error of f",
+        force_known="with true velocities",
+        ratio="ratio",
+        sigma="error of Σ",
+        sd="estimated sd of errors",
+        coverage="coverage of 95 % bands",
+    ),
+    "against_sfi": beside_before(
+        digits=4,
+        force="error of f",
+        sfi="SFI, the right polynomials",
+        sfi_higher="SFI, two degrees higher",
+        seconds="seconds",
+        sfi_seconds="seconds of SFI",
+    ),
     "turning_noise": beside_before(
         largest="largest eigenvalue",
         error="error of Σ",

@@ -362,10 +362,10 @@ def test_blocks_and_units_make_no_difference():
     rows = Transitions.from_positions(y, dt=0.1)
     whole = itofit.fit(Transitions(rows.inputs, rows.increments, rows.h, kind="positions"), rng=0)
     blocks = Transitions.from_blocks([y[:250], y[250:]], "trajectory", h=0.1, kind="positions")
-    scaled = itofit.fit(Transitions.from_positions(3 + 50 * y, dt=0.1), rng=0)
+    scaled = itofit.fit(Transitions(3 + 50 * rows.inputs, 50 * rows.increments, rows.h, kind="positions"), rng=0)
     x = np.column_stack([np.linspace(-0.5, 0.5, 9), np.linspace(0.5, -0.5, 9)])
     np.testing.assert_allclose(itofit.fit(blocks, rng=0).drift(x), whole.drift(x), rtol=1e-9)
-    np.testing.assert_allclose(scaled.drift(50 * x + [3, 0]) / 50, whole.drift(x), rtol=0.02, atol=0.01)
+    np.testing.assert_allclose(scaled.drift(50 * x + [3, 0]) / 50, whole.drift(x), rtol=1e-4, atol=1e-5)
 
 
 def test_noise_that_is_known_is_taken():
@@ -375,3 +375,25 @@ def test_noise_that_is_known_is_taken():
     known = itofit.fit(data, measurement_noise=0.05, rng=0)
     assert known.measurement_noise.known
     np.testing.assert_array_equal(known.measurement_noise.covariance, [[0.05**2]])
+
+
+def test_the_command_line_learns_from_positions(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    testing = pytest.importorskip("typer.testing")
+    from itofit.cli import app
+
+    rng = np.random.default_rng(11)
+    y = seen(rng, linear_tracks(rng, 20, np.full(40, 0.1)))[:, :, 0]
+    columns = {"track": np.repeat(np.arange(20), 41), "time": np.tile(0.1 * np.arange(41), 20), "x": y.ravel()}
+    pandas.DataFrame(columns).to_csv(tmp_path / "tracks.csv", index=False)
+
+    def call(*arguments):
+        return testing.CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    result = call("fit", tmp_path / "tracks.csv", "--second-order", "-o", tmp_path / "sde.npz")
+    assert result.exit_code == 0, result.output
+    assert "positions alone" in result.output
+    again = call("check", tmp_path / "sde.npz", tmp_path / "tracks.csv", "--second-order")
+    assert again.exit_code == 0, again.output
+    wrong = call("check", tmp_path / "sde.npz", tmp_path / "tracks.csv")
+    assert wrong.exit_code != 0

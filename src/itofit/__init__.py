@@ -11,7 +11,9 @@ from itofit._version import __version__
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.transitions import Transitions
 from itofit.looking.report import report
+from itofit.model.hidden.observed import States
 from itofit.model.learned import LearnedSDE, load
+from itofit.model.measurement import MeasurementNoise
 from itofit.model.training import LearnedFunction, Training
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
@@ -39,7 +41,9 @@ __all__ = [
     "InputError",
     "LearnedFunction",
     "LearnedSDE",
+    "MeasurementNoise",
     "ModelFileError",
+    "States",
     "Training",
     "Transitions",
     "__version__",

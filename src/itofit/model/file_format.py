@@ -299,6 +299,7 @@ def _check_hidden_velocity(sde: LearnedSDE) -> None:
     _check_array("hidden_velocity.covariance", hidden.covariance, (d, d))
     if not np.linalg.eigvalsh(hidden.covariance)[0] >= 0:
         raise InputError("hidden_velocity.covariance must be positive semidefinite")
+    count("hidden_velocity.substeps", hidden.substeps)
 
 
 def _check_measurement(sde: LearnedSDE) -> None:

@@ -73,7 +73,10 @@ class HiddenVelocity:
     ----------
     mean : array of shape (d,)
     covariance : array of shape (d, d)
+    substeps : int
+        Parts that the filter makes a step of, one after the other, where a step is long.
     """
 
     mean: Float
     covariance: Float
+    substeps: int

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
-from itofit._checks import Float
+from itofit._checks import Float, Int
 from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
@@ -44,15 +44,15 @@ def p_of_gain(twice_gain: float, d: int) -> float:
 
 
 class LagProducts(NamedTuple):
-    """Products of consecutive residuals and of consecutive increments, added up."""
+    """Products of consecutive residuals, and of increments, added up."""
 
     n_pairs: int
     products: Float  # (d, d): Σ ½ (z z₊ᵀ + z₊ zᵀ)
     squares: Float  # (d, d): the same, entry by entry squared
     n: int
     duration: float
-    own: Float  # (d, d): Σ ΔΔᵀ
-    lagged: Float  # (d, d): Σ ΔΔ₊ᵀ
+    increments: Float  # (2, d, d): Σ ΔΔᵀ and Σ ΔΔ₊ᵀ
+    residuals: Float  # (2, d, d): Σ rrᵀ and Σ rr₊ᵀ of the residuals in the unit of the data
 
     @property
     def h(self) -> float:
@@ -83,7 +83,8 @@ def lag_products(data: Data, sde: LearnedSDE) -> LagProducts:
         rows, first = block.rows, block.n_before
         pairs = np.flatnonzero(follows(rows))
         pairs = pairs[pairs >= first]
-        z, step, own = white_residuals(one_step, rows), rows.increments, rows.increments[first:]
+        z, r = residuals_of(one_step, rows)
+        own = np.arange(first, len(rows))
         a, b = z[pairs - 1], z[pairs]
         product = a[:, :, None] * b[:, None, :]
         product = 0.5 * (product + product.swapaxes(1, 2))
@@ -93,22 +94,28 @@ def lag_products(data: Data, sde: LearnedSDE) -> LagProducts:
             squares=(product**2).sum(axis=0),
             n=len(own),
             duration=float(rows.h[first:].sum()),
-            own=own.T @ own,
-            lagged=step[pairs - 1].T @ step[pairs],
+            increments=_products(rows.increments, own, pairs),
+            residuals=_products(r, own, pairs),
         )
 
     return add_up(InOrder(data, 1), of_block)
 
 
-def white_residuals(sde: LearnedSDE, rows: Transitions) -> Float:
-    """σ⁻¹ (Δx − h f) / √h: shape (n, d)."""
-    z = np.empty_like(rows.increments)
+def _products(steps: Float, own: Int, pairs: Int) -> Float:
+    """Sums of products of some steps with themselves and of steps before pairs with these: shape (2, d, d)."""
+    return np.stack([steps[own].T @ steps[own], steps[pairs - 1].T @ steps[pairs]])
+
+
+def residuals_of(sde: LearnedSDE, rows: Transitions) -> tuple[Float, Float]:
+    """Residuals σ⁻¹ (Δx − h f) / √h in units of the noise, and Δx − h f: shapes (n, d)."""
+    z, r = np.empty_like(rows.increments), np.empty_like(rows.increments)
     for start in range(0, len(rows), BATCH_ROWS):
         own = slice(start, start + BATCH_ROWS)
         x, h = rows.inputs[own], rows.h[own, None]
-        residual, sigma = rows.increments[own] - h * sde.drift(x), sde.covariance(x)
+        r[own] = residual = rows.increments[own] - h * sde.drift(x)
+        sigma = sde.covariance(x)
         if z.shape[1] == 1:
             z[own] = residual / np.sqrt(h * sigma[:, :, 0])
         else:
             z[own] = np.linalg.solve(factors(sigma), (residual / np.sqrt(h))[:, :, None])[:, :, 0]
-    return z
+    return z, r

@@ -45,10 +45,14 @@ class NoisyModel:
         Of the inputs.
     box : array of shape (2, m)
         Outside, functions are those of the nearest point in it.
+    n_rows : int
+        Steps that a filter will make with it.
     scheme : {"corrected", "euler"}
         The moments of its steps.
     prior : Prior
         Of velocities, where the system is of second order and positions alone are observed.
+    substeps : int
+        Parts that a step is made of.
     """
 
     basis: Basis
@@ -59,8 +63,10 @@ class NoisyModel:
     noise: Float
     scaling: Scaling
     box: Float
+    n_rows: int
     scheme: Scheme = "corrected"
     prior: Prior = NO_PRIOR
+    substeps: int = 1
 
     @property
     def second_order(self) -> bool:
@@ -71,7 +77,14 @@ class NoisyModel:
     def step(self) -> GaussianStep:
         """One step of its state."""
         typical = np.diagonal(self.sigma.L @ self.sigma.L.T)
-        return GaussianStep(self._functions, self.box, typical, second_order=self.second_order, scheme=self.scheme)
+        return GaussianStep(
+            self._functions,
+            self.box,
+            typical,
+            second_order=self.second_order,
+            scheme=self.scheme,
+            substeps=self.substeps,
+        )
 
     @cached_property
     def _functions(self) -> Functions:
@@ -86,7 +99,7 @@ class NoisyModel:
                 return series(x), np.broadcast_to(constant, (len(x), *constant.shape[1:]))
             return series(x), symmetric(self.sigma.at(self.scaling.points(x)))
 
-        return tabulated(exact, self.box)
+        return tabulated(exact, self.box, self.n_rows)
 
     def window_lengths(self, h: float) -> tuple[int, int]:
         """Overlap and kept steps of windows for steps of about this length."""

@@ -1,10 +1,11 @@
 """Learning from tracks that are seen through noise.
 
-1. *Start*: Λ and a constant Σ from products of consecutive increments, no drift.
+1. *Start*: Λ and a constant Σ from products of consecutive residuals of a plain fit, no drift.
 2. *Tracks drawn at random* from what that says of the states behind the observations. They look like clean ones, so the
    default pipeline finds frequencies, groups and the link of Σ on them.
 3. *Scoring* of all amplitudes and Λ on the innovations of the observations (`itofit.learning.noisy.track_scoring`).
-4. Steps 2 and 3 once more from there. The better of both is kept, by likelihood less the number of amplitudes.
+4. Steps 2 and 3 once more from there. Where there are many data, the first round is on a part of them; otherwise the
+   better of both is kept, by likelihood less the number of amplitudes.
 5. *Whether*: the same features without errors of measurement are scored as well, for the likelihood ratio.
 """
 
@@ -23,6 +24,7 @@ from itofit.learning.automatic.products import NoiseModel
 from itofit.learning.automatic.sigma import Sigma
 from itofit.learning.noisy.noise_test import LagProducts, p_of_gain
 from itofit.learning.noisy.noisy_model import NoisyModel
+from itofit.learning.noisy.noisy_start import Start
 from itofit.learning.noisy.track_draws import drawn_transitions
 from itofit.learning.noisy.track_scoring import (
     Scored,
@@ -35,9 +37,8 @@ from itofit.learning.noisy.track_scoring import (
 )
 from itofit.learning.pipeline import Task, floored_shares, functions_of_one_step, model_of
 from itofit.matrices.links import LINKS
-from itofit.matrices.symmetric import entries, symmetric
+from itofit.matrices.symmetric import entries
 from itofit.model.finite_step import Scheme
-from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.windows import window_lengths
 from itofit.model.learned import LearnedSDE
 from itofit.model.measurement import MeasurementNoise
@@ -45,10 +46,12 @@ from itofit.model.training import SWITCHED_OFF
 
 ROUNDS = 2
 """Of drawn tracks and scoring; the first is nearly always as good as any."""
-LEAST_START, MOST_START = 1e-3, 0.98
-"""Share of the variance of increments that errors of measurement are at the start, at least and at most."""
+FIRST_ROWS = 30_000
+"""Transitions, about, that the first round scores on."""
 ROUNDS_WITHOUT = 6
 """Of scoring without errors of measurement, for the likelihood ratio."""
+BEYOND_DOUBT = 100.0
+"""Squared standard errors by which Λ differs from zero, from which on no likelihood ratio is needed."""
 
 
 class Fitted(NamedTuple):
@@ -67,35 +70,6 @@ class Fitted(NamedTuple):
         return self.scored.model
 
 
-class Start(NamedTuple):
-    """Λ and Σ before anything else is known."""
-
-    noise: Float  # (d, d)
-    sigma: Float  # (d, d)
-
-    @classmethod
-    def of(cls, lags: LagProducts, known: Float | None) -> Start:
-        """From products of increments: ⟨ΔΔᵀ⟩ = hΣ + 2Λ and ⟨ΔΔ₊ᵀ⟩ = −Λ, up to what the drift does."""
-        own = lags.own / lags.n
-        L = np.linalg.cholesky(own)
-        back = np.linalg.inv(L)
-        lagged = back @ (lags.lagged / max(lags.n_pairs, 1)) @ back.T
-        twice = -(lagged + lagged.T) if known is None else 2 * back @ known @ back.T
-        values, vectors = np.linalg.eigh(twice)
-        share = np.clip(values, LEAST_START, MOST_START)
-        noise = known if known is not None else symmetric(((L @ (vectors * share / 2) @ vectors.T) @ L.T)[None])[0]
-        return cls(noise, symmetric((L @ (vectors * (1 - share)) @ vectors.T @ L.T / lags.h)[None])[0])
-
-    def step(self, box: Float) -> GaussianStep:
-        """The step of a state without drift."""
-        d = len(self.sigma)
-
-        def constant(x: Float) -> tuple[Float, Float]:
-            return np.zeros((len(x), d)), np.broadcast_to(self.sigma, (len(x), d, d))
-
-        return GaussianStep(constant, box, np.diagonal(self.sigma))
-
-
 def fit_through_noise(task: Task, lags: LagProducts, known: Float | None, rounds: int = ROUNDS) -> Fitted:
     """Drift, covariance and errors of measurement from noisy tracks.
 
@@ -108,17 +82,18 @@ def fit_through_noise(task: Task, lags: LagProducts, known: Float | None, rounds
         Λ, if it is known.
     rounds : int
     """
-    start = Start.of(lags, known)
-    step, noise = start.step(np.array([task.survey.low, task.survey.high])), start.noise
+    start = Start.of(lags, known).refined(task.data, task.survey.n_rows)
+    step, noise = start.step, start.noise
     lengths = window_lengths(lags.h * start.sigma, noise)
-    tracks = Tracks(task.data, lags.h)
     best: Fitted | None = None
     for number in range(rounds):
+        last = number == rounds - 1
+        tracks = Tracks(task.data, lags.h, 1.0 if last else min(1.0, FIRST_ROWS / task.survey.n_rows))
         task.bar.show("measurement noise", f"states behind the observations, round {number + 1} of {rounds}")
         seed = int(task.rng.integers(2**63))
         data = drawn_transitions(task.data, task.survey.n_rows, step, noise, lengths, seed)
         fitted = _fitted(task, data, tracks, noise, known=known is not None)
-        if best is None or fitted.evidence > best.evidence:
+        if best is None or best.scored.sums.n < fitted.scored.sums.n or fitted.evidence > best.evidence:
             best = fitted
         step, noise, lengths = best.model.step, best.model.noise, best.model.window_lengths(lags.h)
     assert best is not None
@@ -140,6 +115,7 @@ def _fitted(task: Task, data: Transitions, tracks: Tracks, noise: Float, *, know
         noise=noise,
         scaling=method.scaling,
         box=np.array([own.survey.low, own.survey.high]),
+        n_rows=task.survey.n_rows,
         scheme=scheme,
     )
 
@@ -172,7 +148,15 @@ def with_features(sigma: Sigma, drift: LearnedDrift) -> Sigma:
 
 
 def gain_of_noise(task: Task, fitted: Fitted, h: float) -> tuple[float, float]:
-    """Log-likelihood above that of the same features without errors of measurement, and its p-value."""
+    """Log-likelihood above that of the same features without errors of measurement, and its p-value.
+
+    Where Λ is many standard errors from zero, half of their square is as good.
+    """
+    entries_of_noise = fitted.model.noise[np.tril_indices(len(fitted.model.noise))]
+    if fitted.spread.size:
+        distance = float(entries_of_noise @ np.linalg.solve(fitted.spread, entries_of_noise))
+        if distance > BEYOND_DOUBT:
+            return 0.5 * distance, p_of_gain(distance, task.data.n_outputs)
     task.bar.show("measurement noise", "without it, for comparison")
     d = task.data.n_outputs
     without = replace(fitted.model, noise=np.zeros((d, d)))

@@ -5,7 +5,7 @@ symbol  shape              meaning
 ======  =================  ===========================================================================
 φ       (T, W, R + 1)      features of the drift, one first, at the filter's means
 ∂m      (W, D, q)          change of the state's mean with each of q parameters
-∂P      (W, D·D, q)        change of its covariance
+∂P      (W, k, q)          change of its covariance, k = D (D + 1)/2
 A, K    (W, D, D), …       slope of the step, and gain (`itofit.model.hidden.tracking`)
 ======  =================  ===========================================================================
 
@@ -110,6 +110,8 @@ def of_drift(found: Filtered, chunk: Chunk, features: Float) -> Normal:
 def of_noise(found: Filtered, chunk: Chunk, features: Float, changes: Float, errors: Float) -> Normal:
     """Normal equations of the amplitudes of Σ, p (R + 1), entry by entry, and of q parameters of Λ after them.
 
+    Symmetric matrices are packed: their lower triangles, row by row (`Packing`).
+
     Parameters
     ----------
     found : Filtered
@@ -123,38 +125,76 @@ def of_noise(found: Filtered, chunk: Chunk, features: Float, changes: Float, err
     """
     W, D, d = found.K.shape[1:]
     R, p, q = features.shape[2], changes.shape[2], len(errors)
-    n_all = p * R + q
+    n_all, of_errors = p * R + q, slice(p * R, p * R + q)
     half, back = _half_way(found.slope), _white(found.S)
-    one, own_errors = np.eye(D), errors.reshape(q, d * d).T
+    state, seen = Packing(D), Packing(d)
+    own_errors = seen.packed(errors).T  # (k, q)
+    weight = np.where(np.equal(*seen.places), np.sqrt(0.5), 1.0)  # entries off the diagonal stand for two
+    target = np.eye(d)[seen.places]
     sums = _Sums(n_all)
-    dm, dP = np.zeros((W, D, n_all)), np.zeros((W, D, D, n_all))
-    dP[:, :d, :d, p * R :] = np.moveaxis(errors, 0, 2)
+    dm, dP = np.zeros((W, D, n_all)), np.zeros((W, state.size, n_all))
+    dP[:, state.within(d), of_errors] = own_errors
     for t, n in enumerate(chunk.active.tolist()):
-        A = found.slope[t, :n]
-        dm_before = A @ dm[:n]
-        dP_before = _turned(A, dP[:n])
-        Q = _noise_of_step(A, half[t, :n], changes[t, :n], chunk.h[t, :n])  # (n, p, D, D)
-        grown = Q.transpose(0, 2, 3, 1)[..., None] * features[t, :n, None, None, None, :]
-        dP_before[..., : p * R] += grown.reshape(n, D, D, p * R)
-        dS = dP_before[:, :d, :d].reshape(n, d * d, n_all).copy()
-        dS[:, :, p * R :] += own_errors
-        K, white = found.K[t, :n], back[t, :n]
+        A, K, white = found.slope[t, :n], found.K[t, :n], back[t, :n]
+        dm_before, dP_before = A @ dm[:n], state.turning(A) @ dP[:n]
+        Q = state.packed(_noise_of_step(A, half[t, :n], changes[t, :n], chunk.h[t, :n])).swapaxes(1, 2)  # (n, k, p)
+        grown = Q[..., None] * features[t, :n, None, None, :]
+        dP_before[..., : p * R] += grown.reshape(n, state.size, p * R)
         v = white @ found.v[t, :n, :, None]  # (n, d, 1)
         kept = np.flatnonzero(chunk.kept[t, :n])
         if len(kept):
             sums.add((white[kept] @ dm_before[kept, :d]).reshape(-1, n_all), v[kept].reshape(-1))
-            white_dS = _turned(white[kept], dS[kept].reshape(-1, d, d, n_all)).reshape(-1, n_all) / np.sqrt(2)
-            over = (v[kept] @ v[kept].swapaxes(1, 2) - np.eye(d)) / np.sqrt(2)
-            sums.add(white_dS, over.reshape(-1))
-        pull = white.swapaxes(1, 2) @ v  # S⁻¹v, (n, d, 1)
-        rest = np.repeat(one[None], n, axis=0)
+            dS = dP_before[kept][:, state.within(d)]
+            dS[:, :, of_errors] += own_errors
+            over = (v[kept] @ v[kept].swapaxes(1, 2))[:, seen.places[0], seen.places[1]] - target
+            turning = weight[:, None] * seen.turning(white[kept])
+            sums.add((turning @ dS).reshape(-1, n_all), (weight * over).reshape(-1))
+        pull = (white.swapaxes(1, 2) @ v)[:, :, 0]  # S⁻¹v, (n, d)
+        rest = np.repeat(np.eye(D)[None], n, axis=0)
         rest[:, :, :d] -= K
-        gain = np.einsum("nijq,nj->niq", dP_before[:, :, :d], pull[:, :, 0])
-        dm[:n] = rest @ (dm_before + gain)
-        dm[:n, :, p * R :] -= K @ np.einsum("qij,nj->niq", errors, pull[:, :, 0])
-        dP[:n] = _turned(rest, dP_before)
-        dP[:n, :, :, p * R :] += np.einsum("nia,qab,njb->nijq", K, errors, K)
+        dm[:n] = rest @ (dm_before + state.times(pull) @ dP_before)
+        dm[:n, :, of_errors] -= K @ (seen.times(pull) @ own_errors)
+        dP[:n] = state.turning(rest) @ dP_before
+        dP[:n, :, of_errors] += state.turning(K) @ own_errors
     return sums.result()
+
+
+class Packing:
+    """Symmetric matrices of size D as vectors of their lower triangles, row by row."""
+
+    def __init__(self, D: int) -> None:
+        self.D, self.places = D, np.tril_indices(D)
+        self.size = len(self.places[0])
+        self.number = np.zeros((D, D), dtype=np.intp)
+        self.number[self.places] = np.arange(self.size)
+        self.number = np.maximum(self.number, self.number.T)
+
+    def within(self, d: int) -> slice:
+        """Where the entries of the first d rows and columns are."""
+        return slice(0, d * (d + 1) // 2)
+
+    def packed(self, matrices: Float) -> Float:
+        """(..., D, D) to (..., k)."""
+        return np.asarray(matrices[..., self.places[0], self.places[1]])
+
+    def turning(self, A: Float) -> Float:
+        """The matrices (n, k, l) that turn packed M of size d into packed A M Aᵀ, for A (n, D, d)."""
+        if self.D == 1:
+            return A**2
+        (rows, cols), d = self.places, A.shape[2]
+        T = np.zeros((len(A), self.size, d * (d + 1) // 2))
+        for a in range(d):
+            for b in range(d):
+                T[:, :, self.number[a, b]] += A[:, rows, a] * A[:, cols, b]
+        return T
+
+    def times(self, vectors: Float) -> Float:
+        """The matrices (n, D, k) that turn packed M into M[:, :d] u, for u (n, d)."""
+        T = np.zeros((len(vectors), self.D, self.size))
+        for i in range(self.D):
+            for j in range(vectors.shape[1]):
+                T[:, i, self.number[i, j]] += vectors[:, j]
+        return T
 
 
 def _half_way(slope: Float) -> Float:
@@ -166,16 +206,6 @@ def _white(S: Float) -> Float:
     """S^{-1/2}, lower triangular, of (T, W, d, d)."""
     d = S.shape[-1]
     return inverse_of_root(lower_root(S.reshape(-1, d, d))).reshape(S.shape)
-
-
-def _turned(A: Float, M: Float) -> Float:
-    """A M Aᵀ for A (n, D, D) and M (n, D, D, q)."""
-    n, D, _, q = M.shape
-    if D == 1:
-        return M * (A**2)[..., None]
-    left = (A @ M.reshape(n, D, D * q)).reshape(n, D, D, q)
-    turned = A @ left.swapaxes(1, 2).reshape(n, D, D * q)
-    return np.asarray(turned.reshape(n, D, D, q).swapaxes(1, 2))
 
 
 def _noise_of_step(A: Float, half: Float, change: Float, h: Float) -> Float:

@@ -19,6 +19,8 @@ from itofit.model.learned import LearnedSDE
 
 LARGER_THAN_MOTION = 100.0
 """Λ relative to the noise of a step, from which on `fit` says that there is little to see."""
+LEAST_IN_ORDER = 0.01
+"""Share of transitions that must follow another one: fewer do so by chance."""
 IMPOSSIBLE = 1.05
 """Share of the variance of increments that twice a known Λ may be: more contradicts the data."""
 
@@ -84,13 +86,13 @@ def member_through_noise(task: Task, decision: Decision) -> LearnedSDE:
 
 def _check_known(known: Float, lags: LagProducts) -> None:
     """Raise if the data have no order, or contradict what is known."""
-    if not lags.n_pairs:
+    if lags.n_pairs < LEAST_IN_ORDER * lags.n:
         raise InputError(
             "{option} needs tracks, of which one transition starts where another ended: these are single transitions, "
             "whose errors cannot be told from noise; build them with from_trajectories, or leave it out",
             option=Option("measurement_noise"),
         )
-    own = lags.own / lags.n
+    own = lags.increments[0] / lags.n
     back = np.linalg.inv(np.linalg.cholesky(own))
     largest = 2 * float(np.linalg.eigvalsh(back @ known @ back.T)[-1])
     slack = IMPOSSIBLE + 5 * np.sqrt(2 / lags.n)

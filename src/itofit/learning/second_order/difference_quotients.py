@@ -34,6 +34,8 @@ LEAST_TRIPLES = 10
 """Three positions in a row, for each coefficient of a linear force, that it takes to start."""
 LEAST_SHARE = 0.02
 """Of the variance of differences that is at least noise of the system; and of what would be errors that are errors."""
+MOST_ERRORS = 0.5
+"""Share of the variance of differences that errors of measurement may make, to start with."""
 LARGEST_RATE = 1.0
 """Of a linear force, relative to the inverse of a step, to start with: others cannot be followed."""
 
@@ -113,11 +115,47 @@ def _at_least(matrix: Float, least: Float) -> Float:
 def linear_start(data: Transitions) -> LinearStart:
     """The linear force and the noises that differences of positions show.
 
+    Where most of the differences is errors of measurement, force and noise come from every second position, every
+    fourth and so on, until it is less.
+
     Parameters
     ----------
     data : Transitions
         Moves of positions, those of a track in a row; at least LEAST_TRIPLES (1 + 2d) of three positions in a row.
     """
+    first = _linear_start(data)
+    start, thinned = first, data
+    while _share_of_errors(thinned, start) > MOST_ERRORS:
+        fewer = every_second(thinned)
+        if fewer is None or len(triples(fewer).before) < LEAST_TRIPLES * (1 + 2 * data.n_outputs):
+            break
+        start, thinned = _linear_start(fewer), fewer
+    return start._replace(noise=first.noise)
+
+
+def _share_of_errors(data: Transitions, start: LinearStart) -> float:
+    """The largest share of the variance of D that errors of measurement make, over the variables."""
+    h = float(np.median(data.h))
+    errors = 6 / h**2 * np.diagonal(start.noise)
+    return float((errors / (errors + 2 / 3 * h * np.diagonal(start.sigma))).max())
+
+
+def every_second(data: Transitions) -> Transitions | None:
+    """Moves between every second position of each track; None if no track has three."""
+    one_track = follows(data)
+    begin = np.maximum.accumulate(np.where(one_track, 0, np.arange(len(data))))
+    first = np.flatnonzero((np.arange(len(data)) - begin) % 2 == 0)
+    first = first[(first + 1 < len(data))]
+    first = first[one_track[first + 1]]
+    if not len(first):
+        return None
+    increments, h = (part[first] + part[first + 1] for part in (data.increments, data.h))
+    groups = None if data.groups is None else data.groups[first]
+    return Transitions(data.inputs[first], increments, h, groups, data.kind, data.input_names, data.output_names)
+
+
+def _linear_start(data: Transitions) -> LinearStart:
+    """`linear_start` from all positions."""
     found = triples(data)
     d, n = data.n_outputs, len(found.before)
     duration = found.h.sum(axis=1)[:, None]

@@ -29,6 +29,8 @@ from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 
 NO_NOISE = 1e-9
 """Share of the variance of differences of velocities below which what a force leaves over is rounding."""
+LARGER_THAN_MOTION = 0.5
+"""Share of the variance of a position that errors of measurement make, from which on it is said."""
 OBVIOUS = 10.0
 """Standard errors of Λ from which on nobody asks whether there are errors of measurement."""
 
@@ -58,7 +60,9 @@ def learned_from_positions(task: Task) -> LearnedSDE:
     elif known.any():
         d = len(known)
         noise = MeasurementNoise(covariance=known, std=np.zeros((d, d)), known=True, gain=0.0, p=0.0, corrected=True)
-    return _model(task, fitted, noise)
+    sde = _model(task, fitted, noise)
+    _warn_of_large_errors(sde, positions)
+    return sde
 
 
 def _known_noise(task: Task) -> Float | None:
@@ -112,6 +116,21 @@ def _warn_of_first_order(positions: Transitions) -> None:
         )
 
 
+def _warn_of_large_errors(sde: LearnedSDE, positions: Transitions) -> None:
+    """Warn if errors of measurement are about as large as all of the motion."""
+    if sde.measurement_noise is None:
+        return
+    share = sde.measurement_noise.sd**2 / positions.inputs.var(axis=0)
+    for name, own in zip(positions.input_names, share, strict=True):
+        if own > LARGER_THAN_MOTION:
+            warnings.warn(
+                f"errors of measurement are {own:.0%} of the variance of {name}: little of its motion can be seen, and "
+                "less of the force",
+                DataWarning,
+                stacklevel=5,
+            )
+
+
 def _without_long_steps(task: Task, positions: Transitions, known: Float | None) -> tuple[Task, LinearForce]:
     """The task without steps over which a linear force cannot be followed, and that force."""
     usual = USUAL * task.survey.h_median
@@ -145,6 +164,6 @@ def _model(task: Task, fitted: FromPositions, noise: MeasurementNoise | None) ->
     learned = learned._replace(searched_on=f"{learned.searched_on}, with velocities drawn from what positions say")
     (share,) = floored_shares(own, learned)
     sde = model_of(replace(own, left_out=task.left_out), learned, share)
-    hidden = HiddenVelocity(mean=model.prior.mean, covariance=model.prior.covariance)
+    hidden = HiddenVelocity(mean=model.prior.mean, covariance=model.prior.covariance, substeps=model.substeps)
     summary = replace(sde.data, n_transitions=task.survey.n_rows)
     return replace(sde, box=model.box, data=summary, measurement_noise=noise, hidden_velocity=hidden)

@@ -33,7 +33,8 @@ from itofit.learning.noisy.track_scoring import (
 )
 from itofit.learning.pipeline import Task, functions_of_one_step
 from itofit.learning.second_order.difference_quotients import linear_start, triples
-from itofit.learning.second_order.linear_force import LinearForce, best_linear_force
+from itofit.learning.second_order.linear_force import LinearForce, best_linear_force, parts_of_step
+from itofit.model.finite_step import rates_of_change
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior, drawn, filtered
 from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, follows
@@ -44,6 +45,8 @@ LEAST_GAIN = 10.0
 """Of the evidence, in nats: the round after one that gained less would hardly gain anything."""
 ROUNDS_WITHOUT = 4
 """Of scoring without errors of measurement, to tell whether there are any."""
+PLACES = 2000
+"""States, about, at which it is asked how fast the force changes."""
 MARGIN = 0.05
 """By which the range of the states is wider than that of drawn ones, relative to it."""
 
@@ -138,6 +141,9 @@ def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior, *, know
     drift, covariance = functions_of_one_step(method)
     d = states.n_outputs
     sigma = with_features(covariance.sigma, drift) if d == 1 else covariance.sigma
+    series = drift.basis.series(drift.drift.intercept, drift.drift.c, method.scaling)
+    some = states.inputs[:: -(-len(states) // PLACES)]
+    rates = rates_of_change(series.jacobian(some), some.std(axis=0), underdamped=True)
     width = MARGIN * (own.survey.high - own.survey.low)
     model = NoisyModel(
         basis=drift.basis,
@@ -148,7 +154,9 @@ def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior, *, know
         noise=noise,
         scaling=method.scaling,
         box=np.array([own.survey.low - width, own.survey.high + width]),
+        n_rows=task.survey.n_rows,
         prior=prior,
+        substeps=parts_of_step(own.survey.h_median * float(np.quantile(rates, 0.95))),
     )
     n_cells, h = len(drift.rows.X), own.survey.h_mean
 

@@ -33,6 +33,8 @@ LARGEST_STEP = 0.5
 """Relative change of Σ in a round, in any direction."""
 LEAST_ERROR = 1e-6
 """Variance of errors of measurement, relative to that which noise gives to the position within a step: none."""
+LARGEST_CHANGE, MOST_PARTS = 0.35, 6
+"""Of a force within one part of a step, relative to itself, and the parts of a step at most."""
 BOUND = 1.5
 """Half of the range of states, relative to the data's, in which a linear force is linear."""
 
@@ -57,7 +59,9 @@ class LinearForce:
             d = len(self.sigma)
             return self.intercept + s @ self.slopes.T, np.broadcast_to(self.sigma, (len(s), d, d))
 
-        return GaussianStep(functions, self.box, np.diagonal(self.sigma), second_order=True)
+        return GaussianStep(
+            functions, self.box, np.diagonal(self.sigma), second_order=True, substeps=parts_of_step(self.h * self.rate)
+        )
 
     @property
     def rate(self) -> float:
@@ -69,6 +73,11 @@ class LinearForce:
     def lengths(self) -> tuple[int, int]:
         """Overlap and kept steps of windows."""
         return second_order_window_lengths(self.sigma, self.noise, self.h)
+
+
+def parts_of_step(change: float) -> int:
+    """The parts that a step is made of in which the force changes by so much, relative to itself."""
+    return int(np.clip(np.ceil(change / LARGEST_CHANGE), 1, MOST_PARTS)) if np.isfinite(change) else 1
 
 
 class _Sums(NamedTuple):

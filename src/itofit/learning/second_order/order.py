@@ -61,7 +61,8 @@ class Persistence(NamedTuple):
             return "unclear"
         if self.p < LEVEL and self.share >= LEAST_SHARE:
             return "second"
-        return "first" if self.share + SURE * self.error < LEAST_SHARE else "unclear"
+        little = self.share + SURE * self.error < LEAST_SHARE
+        return "first" if little and self.p > LEVEL else "unclear"
 
 
 def persistence(data: Transitions) -> Persistence:

@@ -41,9 +41,9 @@ def other_order(rows: ExaminedRows, level: float) -> Finding | None:
             values=values,
             numbers=f"{share}, {p_text(shown.p)}",
             verdict="bad" if shown.share >= SECOND_ORDER else "caution",
-            text=f"The tracks keep their velocity from step to step beyond what the state says of it: {shown.share:.0%} "
-            f"of the motion does, in a first-order system none, and {LEAST_SHARE:.0%} matters. There is inertia, or "
-            "noise with a memory.",
+            text="The tracks keep their velocity from step to step beyond what the state says of it: "
+            f"{shown.share:.0%} of the motion does, in a first-order system none, and {LEAST_SHARE:.0%} matters. There "
+            "is inertia, or noise with a memory.",
             advice=Message(
                 "Learn it as a second-order system from its positions, {how}.",
                 how=Either(python="with Transitions.from_positions", command="with --second-order"),

@@ -204,8 +204,8 @@ def _noise_advice(rows: ExaminedRows, more: str) -> str:
     alone = data.kind == "diffusion" and not data.n_covariates and not data.periods.any()  # else noise stays in it
     if alone and not rows.through_noise:
         return Message(
-            "Measurement noise counts as noise of the system here. Learn from the tracks with {option}, which separates "
-            "them.",
+            "Measurement noise counts as noise of the system here. Learn from the tracks with {option}, "
+            "which separates the two.",
             option=Option("measurement_noise", "auto"),
         )
     return (

@@ -38,8 +38,10 @@ Functions = Callable[[Float], tuple[Float, Float]]
 
 AROUND = 1e-4
 """Share of the noise of a step that a state is spread by at least where slopes are taken: known states have none."""
-TABLE = 4096
-"""Places of one input between which functions are interpolated: the error is far below any noise."""
+TABLE = ((4096,), (400, 400))
+"""Places of one and of two inputs between which functions are interpolated: the error is far below any noise."""
+EVALUATIONS = 3
+"""Of functions in a step that cost as much as a place of a table: fewer steps are not worth one."""
 
 
 GAUSS = np.polynomial.legendre.leggauss(3)
@@ -80,6 +82,8 @@ class GaussianStep:
         Whether the state is (x, v).
     scheme : {"corrected", "euler"}
         The moments above, or s + h F and h Σ at the start of the step alone, averaged over the state.
+    substeps : int
+        Parts that a step is made of, one after the other, where it is too long for one.
     """
 
     def __init__(
@@ -90,12 +94,23 @@ class GaussianStep:
         *,
         second_order: bool = False,
         scheme: Scheme = "corrected",
+        substeps: int = 1,
     ) -> None:
+        self.substeps = substeps
         self.functions, self.box, self.typical = functions, box, typical
         self.second_order, self.scheme = second_order, scheme
 
     def __call__(self, m: Float, P: Float, h: Float) -> Moved:
         """The states of mean m (n, D) and covariance P (n, D, D) after steps h (n,)."""
+        moved = self._moved(m, P, h / self.substeps)
+        for _ in range(self.substeps - 1):
+            more = self._moved(moved.mean, moved.covariance, h / self.substeps)
+            A, Q = more.slope @ moved.slope, turned(more.slope, moved.noise) + more.noise
+            moved = Moved(more.mean, more.covariance, A, Q)
+        return moved
+
+    def _moved(self, m: Float, P: Float, h: Float) -> Moved:
+        """The states after one part of a step."""
         D = m.shape[1]
         one, step, steps = np.eye(D), h[:, None], h[:, None, None]
         first = self._rates(m, P, h)
@@ -192,19 +207,35 @@ def _kept_positive(Q: Float, alone: Float) -> Float:
     return at_least(Q, alone)
 
 
-def tabulated(exact: Functions, box: Float) -> Functions:
-    """Functions of one input by linear interpolation between the places of a table; of several as they are."""
-    if box.shape[1] > 1:
+def tabulated(exact: Functions, box: Float, n_steps: int) -> Functions:
+    """Functions of one or two inputs by linear interpolation between the places of a table, if there are many steps.
+
+    A covariance between positive definite ones is positive definite. Functions of more inputs stay as they are.
+    """
+    m = box.shape[1]
+    if m > len(TABLE) or n_steps < np.prod(TABLE[m - 1]) // EVALUATIONS:
         return exact
-    places = np.linspace(box[0, 0], box[1, 0], TABLE)
-    f, sigma = (values.reshape(TABLE) for values in exact(places[:, None]))
-    scale = (TABLE - 1) / (box[1, 0] - box[0, 0])
-    df, dsigma = np.diff(f, append=f[-1]), np.diff(sigma, append=sigma[-1])
+    sides = TABLE[m - 1]
+    axes = [np.linspace(low, high, n) for low, high, n in zip(*box, sides, strict=True)]
+    places = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+    f, sigma = exact(places)
+    d = f.shape[1]
+    table = np.concatenate([f, sigma.reshape(len(f), d * d)], axis=1)
+    scale = (np.array(sides) - 1) / (box[1] - box[0])
+    strides = [int(np.prod(sides[k + 1 :])) for k in range(m)]
 
     def functions(x: Float) -> tuple[Float, Float]:
-        place = (x[:, 0] - box[0, 0]) * scale
-        below = np.clip(place.astype(np.intp), 0, TABLE - 1)
+        place = (x - box[0]) * scale
+        below = np.minimum(place.astype(np.intp), np.array(sides) - 2)
         rest = place - below
-        return (f[below] + rest * df[below])[:, None], (sigma[below] + rest * dsigma[below])[:, None, None]
+        first = below @ np.array(strides)
+        values = 0.0
+        for corner in range(2**m):
+            up = [(corner >> k) & 1 for k in range(m)]
+            weight = np.prod([rest[:, k] if up[k] else 1 - rest[:, k] for k in range(m)], axis=0)
+            at = first + sum(stride for stride, one in zip(strides, up, strict=True) if one)
+            values = values + weight[:, None] * table[at]
+        both = np.asarray(values)
+        return both[:, :d], both[:, d:].reshape(-1, d, d)
 
     return functions

@@ -77,7 +77,7 @@ class States(NamedTuple):
 class Observer:
     """The filter of a learned equation."""
 
-    def __init__(self, sde: Observed, h: float, scheme: Scheme) -> None:
+    def __init__(self, sde: Observed, data: Data, h: float, scheme: Scheme) -> None:
         mean = sde.floor_factor @ sde.floor_factor.T
         d = len(mean)
 
@@ -89,7 +89,12 @@ class Observer:
         self.prior = NO_PRIOR if hidden is None else Prior(hidden.mean, hidden.covariance)
         second_order = hidden is not None
         self.step = GaussianStep(
-            tabulated(exact, sde.box), sde.box, np.diagonal(mean), second_order=second_order, scheme=scheme
+            tabulated(exact, sde.box, len(data)),
+            sde.box,
+            np.diagonal(mean),
+            second_order=second_order,
+            scheme=scheme,
+            substeps=1 if hidden is None else hidden.substeps,
         )
         lengths = (
             second_order_window_lengths(mean, self.noise, h) if second_order else window_lengths(h * mean, self.noise)
@@ -138,7 +143,7 @@ class Observer:
 
 def total_loss(sde: Observed, data: Data, h: float, scheme: Scheme) -> float:
     """Mean −log p of the observations at the ends of transitions."""
-    observer = Observer(sde, h, scheme)
+    observer = Observer(sde, data, h, scheme)
 
     def of_block(block: Overlapping, number: int) -> tuple[float, int]:
         return float(observer.innovations(block).loss.sum()), len(block)
@@ -149,7 +154,7 @@ def total_loss(sde: Observed, data: Data, h: float, scheme: Scheme) -> float:
 
 def innovations(sde: Observed, data: Data, h: float, scheme: Scheme) -> Innovations:
     """Of all rows, in their order."""
-    observer = Observer(sde, h, scheme)
+    observer = Observer(sde, data, h, scheme)
     ordered = InOrder(data, observer.overlap)
     parts = add_up(ordered, lambda block, number: [observer.innovations(block)])
     told = Innovations(*(np.concatenate(part) for part in zip(*parts, strict=True)))
@@ -158,7 +163,7 @@ def innovations(sde: Observed, data: Data, h: float, scheme: Scheme) -> Innovati
 
 def smoothed_states(sde: Observed, data: Data, h: float, scheme: Scheme) -> States:
     """Of all rows, in their order."""
-    observer = Observer(sde, h, scheme)
+    observer = Observer(sde, data, h, scheme)
     parts = add_up(InOrder(data, observer.overlap), lambda block, number: [observer.states(block)])
     back = _back(data)
     return States(*(np.concatenate(part)[back] for part in zip(*parts, strict=True)))
@@ -166,7 +171,7 @@ def smoothed_states(sde: Observed, data: Data, h: float, scheme: Scheme) -> Stat
 
 def drawn_underdamped(sde: Observed, data: Data, h: float, seed: int) -> Transitions:
     """Transitions with velocities, drawn at random given the positions, in the order of the data."""
-    observer, d = Observer(sde, h, "corrected"), data.n_outputs
+    observer, d = Observer(sde, data, h, "corrected"), data.n_outputs
 
     def of_block(block: Overlapping, number: int) -> list[Transitions]:
         start, end = observer.drawn(block, np.random.default_rng([seed, number]))
