@@ -380,7 +380,7 @@ def test_noise_that_is_known_is_taken():
 def test_the_command_line_learns_from_positions(tmp_path):
     pandas = pytest.importorskip("pandas")
     testing = pytest.importorskip("typer.testing")
-    from itofit.cli import app  # noqa: PLC0415  (needs typer)
+    from itofit.cli import app
 
     rng = np.random.default_rng(11)
     y = seen(rng, linear_tracks(rng, 20, np.full(40, 0.1)))[:, :, 0]
