@@ -125,7 +125,7 @@ def _advice(sde: LearnedSDE, h: Float, rates: Float) -> str:
     if longest > thresholds.UNEVEN * typical and longest > length:
         max_h = Option("max_h", float(f"{length:.2g}"))
         return Message("Leave out the longest steps, with {max_h} for example, or observe more often.", max_h=max_h)
-    tried = sde.step_correction is not None
+    tried = sde.step_correction is not None or sde.scheme == "corrected"
     return _SHORTER_STEPS if tried else _CORRECTED_STEPS
 
 
