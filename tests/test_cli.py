@@ -163,6 +163,29 @@ def test_fit_corrected_for_the_step(folder, tmp_path):
     assert plain.step_correction is None
 
 
+def test_errors_of_measurement(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = []
+    for k in range(8):
+        x = 0.0
+        for i in range(400):
+            x = 0.98 * x + 0.1 * rng.normal()
+            rows.append((k, 0.02 * i, x + 0.1 * rng.normal()))
+    pd.DataFrame(rows, columns=["track", "t", "x"]).to_csv(tmp_path / "noisy.csv", index=False)
+    fit = ("fit", tmp_path / "noisy.csv", "-o", tmp_path / "sde.npz", "--measurement-noise")
+    result = call(*fit, "0.1")
+    assert "measurement given, standard deviation 0.1 of x" in result.output
+    assert itofit.load(tmp_path / "sde.npz").measurement_noise.known
+    simulated = call(
+        "simulate", tmp_path / "sde.npz", "--start", "0", "--dt", "0.02", "--steps", "3", "--observed", "-o", "-"
+    )
+    assert float(simulated.output.splitlines()[1].split(",")[2]) != 0.0
+    assert call(*fit, "none").exit_code == 0
+    assert itofit.load(tmp_path / "sde.npz").measurement_noise is None
+    for wrong in ("-1", "some"):
+        assert "--measurement-noise must be auto, none or a standard deviation > 0" in call(*fit, wrong).output
+
+
 def test_long_steps_are_left_out_or_kept(tmp_path):
     frame = tracks(20, 400)
     frame = frame[frame.index % 100 < 40]  # nothing was seen for three of five seconds
@@ -651,5 +674,7 @@ def test_words_of_columns(folder):
 
 
 def test_every_option_of_the_table_exists():
-    helps = "".join(call(command, "--help").output for command in ("fit", "check", "report", "simulate"))
+    wide = {"COLUMNS": "160"}  # long names are cut on narrow terminals
+    commands = ("fit", "check", "report", "simulate")
+    helps = "".join(CliRunner().invoke(app, [command, "--help"], env=wide).output for command in commands)
     assert [option for option in OPTIONS.values() if option not in helps] == []

@@ -72,7 +72,7 @@ def fit(
         str,
         typer.Option(
             help="Errors of measurement in tracks: auto, none, or the standard deviation of one observation.",
-            metavar="auto|none|SD",
+            metavar="SD",
         ),
     ] = "auto",
     ensemble: Annotated[int | None, typer.Option(min=2, help="Learn so many times, for better error bars.")] = None,
