@@ -20,6 +20,8 @@ from itofit.model.hidden.windows import second_order_window_lengths, window_leng
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 
+NO_WAVE = 1e-7
+"""Amplitude of a wave, relative to the size of the drift, below which it is one of a group that is switched off."""
 NO_AMPLITUDE = 1e-8
 """Of the features of H: below, Σ is constant but for rounding."""
 
@@ -90,6 +92,10 @@ class NoisyModel:
     def _functions(self) -> Functions:
         """Drift and covariance, by a table where there is one input."""
         series = self.basis.series(self.amplitudes[:, 0], self.amplitudes[:, 1:].T, self.scaling)
+        size = np.sqrt((self.amplitudes[:, 1:] ** 2).sum(axis=1))  # as features have unit variance
+        used = (np.abs(series.beta) > NO_WAVE * size).any(axis=1)
+        if used.any():
+            series = replace(series, omega=series.omega[used], beta=series.beta[used])
 
         off = float(np.abs(self.sigma.fit.B[1:]).max(initial=0.0)) < NO_AMPLITUDE
         constant = symmetric(self.sigma.at(self.scaling.points(self.box[:1]))) if off else None

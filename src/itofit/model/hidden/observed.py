@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from itofit._checks import Float, Int
 from itofit.data.passes import Data, add_up
-from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import symmetric
 from itofit.model.finite_step import Scheme
 from itofit.model.hidden.gaussian_step import GaussianStep, tabulated
@@ -23,6 +22,7 @@ from itofit.model.hidden.windows import (
     cut,
     follows,
     second_order_window_lengths,
+    track_order,
     window_lengths,
 )
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
@@ -187,6 +187,5 @@ def drawn_underdamped(sde: Observed, data: Data, h: float, seed: int) -> Transit
 
 def _back(data: Data) -> Int:
     """Where each row stands among the rows in the order of tracks."""
-    if isinstance(data, Transitions) and data.groups is not None:
-        return np.argsort(np.argsort(data.groups, kind="stable"), kind="stable")
-    return np.arange(len(data))
+    order = track_order(data)
+    return np.arange(len(data)) if order is None else np.argsort(order)

@@ -173,8 +173,15 @@ class InOrder:
 
 def in_track_order(data: Data) -> Data:
     """Data in memory with the rows of each group together, in their order; others as they are."""
-    if isinstance(data, Transitions) and data.groups is not None:
-        order = np.argsort(data.groups, kind="stable")
-        if (np.diff(order) != 1).any():
-            return data[order]
-    return data
+    order = track_order(data)
+    return data if order is None or not isinstance(data, Transitions) else data[order]
+
+
+def track_order(data: Data) -> Int | None:
+    """An order of rows in memory in which those of each group are together; None if they are so as they stand."""
+    if not isinstance(data, Transitions) or data.groups is None:
+        return None
+    changes = np.flatnonzero(data.groups[1:] != data.groups[:-1])
+    if len(changes) + 1 == len(np.unique(data.groups[np.append(changes, len(data) - 1)])):
+        return None
+    return np.argsort(data.groups, kind="stable")
