@@ -417,6 +417,35 @@ def as_kept(rows):
         yield [minus(cell) if cell[:1] == "-" else cell for cell in row.values()]
 
 
+def measurement_noise(rows):
+    """Ratios of mean squared errors to those without errors of measurement; false alarms in a line of their own."""
+    yield [
+        "case",
+        "squared drift error, with / without errors",
+        "relative error of Σ",
+        "without errors",
+        "sd / true sd",
+        "coverage of f, Σ",
+        "seconds, plain fit",
+        "errors were found in",
+    ]
+    for row in rows:
+        if "clean" not in row:
+            yield [row["text"], *["–"] * 6, f"{row['taken']:.0%} of {row['runs']}"]
+            continue
+        sd = f"{row['sd_ratio']:.3f} ± {row['sd_error']:.3f}" if "sd_ratio" in row else "–"
+        yield [
+            row["text"],
+            f"{row['squared'] / row['clean']:.2f}",
+            f"{row['sigma']:.1%}",
+            f"{row['clean_sigma']:.1%}",
+            sd,
+            f"{row['drift_coverage']:.2f}, {row['sigma_coverage']:.2f}",
+            f"{row['seconds']:.1f}, {row['clean_seconds']:.2f}",
+            f"{row['taken']:.0%} of {row['runs']}",
+        ]
+
+
 TABLES = {
     "pairing": lambda rows: compared(rows, "pairing"),
     "delta": lambda rows: compared(rows, "delta"),
@@ -510,6 +539,7 @@ TABLES = {
         jump_without="jump at the cut without the period",
         simulated="error of simulated means",
     ),
+    "measurement_noise": measurement_noise,
     "reproduction": as_kept,
     "reproduction_claim": as_kept,
 }

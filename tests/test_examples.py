@@ -91,6 +91,12 @@ def test_glacial_cycles_have_one_well_at_a_step_that_does_not_matter_and_a_rhyth
     assert short[0] > 4 * medium[0]
     assert abs(long[0] / medium[0] - 1) < 0.2
     assert short[2] < -0.3 < 0 < long[2]
+    noisy = (
+        numbers(f"{gap} kyr: variance {step}; through the noise variance #, pull #", text) for gap in ("0.1", "3.0")
+    )
+    (*_, variance, pull), (*_, long_variance, long_pull) = noisy  # the same at all steps
+    assert abs(variance / long_variance - 1) < 0.3
+    assert pull < 1.2 * long_pull
     assert numbers("drift at -9 °C: # ±", text)[0] > 0 > numbers("at 0 °C: # ±", text)[0]
     assert -6 < numbers("drift is zero at # °C;", text)[0] < -4  # one number: one well
     observed, low, high = numbers("asymmetry of moves: observed #, simulated # to #", text)

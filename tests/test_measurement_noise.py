@@ -236,6 +236,24 @@ def test_a_model_with_errors_is_kept(noisy, tmp_path):
     assert again.nll(data) == sde.nll(data)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"covariance": np.array([[-1.0]])}, "symmetric and positive semidefinite"),
+        ({"covariance": np.eye(2)}, "measurement_noise.covariance must be float64 of shape"),
+        ({"std": np.array([[np.nan]])}, "measurement_noise.std must be finite"),
+        ({"p": 2.0}, "measurement_noise.p must be at most 1"),
+        ({"known": 1}, "measurement_noise.known must be True or False"),
+    ],
+)
+def test_files_with_impossible_errors_are_refused(noisy, tmp_path, change, words):
+    _, _, sde = noisy
+    wrong = replace(sde, measurement_noise=replace(sde.measurement_noise, **change))
+    wrong.save(tmp_path / "sde.npz")
+    with pytest.raises(itofit.ModelFileError, match=words):
+        itofit.load(tmp_path / "sde.npz")
+
+
 def test_innovations_are_what_is_checked(noisy):
     _, data, sde = noisy
     assert itofit.check(sde, data).worst == "good"

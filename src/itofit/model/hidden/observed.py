@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from itofit._checks import Float, Int
 from itofit.data.passes import Data, add_up
+from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import symmetric
 from itofit.model.finite_step import Scheme
 from itofit.model.hidden.gaussian_step import GaussianStep, tabulated
