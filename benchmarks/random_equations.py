@@ -4,10 +4,10 @@ Each seed is an equation of one to four variables with a linear, polynomial or t
 constant or varies over up to three decades, diagonal or full, in units over six decades; seen in 30 to 20,000
 transitions as pairs, one track or many, at even or very uneven steps. No options are given. Losses are per variable and
 above those of the best constant drift and covariance of the same data: with fresh noise at the training inputs and
-steps themselves, and for new data of the same law at places within the range of the training inputs. Steps that a fit
-left out as too long are left out of both. Drift, covariance,
-their errors, intervals, steps and paths must be finite, and covariances positive definite, in a box twice as large as
-the data's.
+steps themselves, and for new data of the same law at places within the range of the training inputs; as they are, and
+with error bars counted (`nll(predictive=True)`). Steps that a fit left out as too long are left out of all. Drift,
+covariance, their errors, intervals, steps and paths must be finite, and covariances positive definite, in a box twice
+as large as the data's.
 
     python benchmarks/random_equations.py [--seeds 1000] [--jobs 2] [--output FILE] [--against FILE]
 """
@@ -32,6 +32,8 @@ CASES = {"any": "random equations"}
 COLUMNS = [
     Column("worse_at_training", f"more than {ALLOWED} above constants at the training inputs"),
     Column("worse_within", f"more than {ALLOWED} above constants within the range"),
+    Column("predictive_worse_at_training", "the same of the predictive loss at the training inputs"),
+    Column("predictive_worse_within", "the same of the predictive loss within the range"),
     Column("overflows", "variance_interval overflows"),
     Column("faulty", "other values not finite, or not positive definite"),
     Column("at_training", "loss above constants' at the training inputs", worst=max),
@@ -194,8 +196,8 @@ def constants(data):
     return drift, residuals.T @ residuals / len(data)
 
 
-def above_constants(sde, train, data):
-    """Mean loss per variable above that of constants, and its standard error."""
+def above_constants(sde, train, data, **options):
+    """Mean loss per variable above that of constants, and its standard error; options are those of `nll`."""
     if data is None:
         return None, None
     left_out = getattr(sde.data, "left_out", None)  # steps that are too long for the dynamics, as the fit says
@@ -205,7 +207,7 @@ def above_constants(sde, train, data):
     other = gaussian_nll(
         data.increments, data.h, np.tile(drift, (len(data), 1)), np.tile(covariance, (len(data), 1, 1))
     )
-    difference = (sde.nll(data, pointwise=True) - other) / len(drift)
+    difference = (sde.nll(data, pointwise=True, **options) - other) / len(drift)
     return float(difference.mean()), float(difference.std() / np.sqrt(len(data)))
 
 
@@ -243,6 +245,9 @@ def measure(case, seed):
         warnings.simplefilter("ignore")
         at_training, at_training_se = above_constants(sde, given.train, given.fresh)
         within, within_se = above_constants(sde, given.train, given.held_out)
+        predictive = [
+            above_constants(sde, given.train, data, predictive=True)[0] for data in (given.fresh, given.held_out)
+        ]
         found, overflows = faults(sde, given.train, np.random.default_rng(seed))
     return {
         "at_training": at_training,
@@ -251,6 +256,10 @@ def measure(case, seed):
         "within_se": within_se,
         "worse_at_training": int(not at_training <= ALLOWED),
         "worse_within": int(within is not None and not within <= ALLOWED),
+        "predictive_at_training": predictive[0],
+        "predictive_within": predictive[1],
+        "predictive_worse_at_training": int(not predictive[0] <= ALLOWED),
+        "predictive_worse_within": int(predictive[1] is not None and not predictive[1] <= ALLOWED),
         "overflows": int(overflows),
         "faulty": int(bool(found)),
         "faults": found,
@@ -270,7 +279,7 @@ def summary(made):
     print(f"\n{len(made)} equations")
     failed = [run["seed"] for run in made if "exception" in run]
     print(f"    exceptions: {len(failed)} {sorted(failed)}")
-    for column in COLUMNS[:4]:
+    for column in COLUMNS[:6]:
         seeds = sorted(run["seed"] for run in made if run.get(column.name))
         print(f"    {column.text}: {len(seeds)} {seeds}")
 

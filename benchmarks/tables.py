@@ -489,6 +489,23 @@ TABLES = {
     "nonlinear_systems": beside_before(
         drift_error="relative drift error", polynomial_error="of the polynomials", coverage="coverage of 95 % bands"
     ),
+    "positions": beside_before(
+        digits=4,
+        force="error of f",
+        force_known="with true velocities",
+        ratio="ratio",
+        sigma="error of Σ",
+        sd="estimated sd of errors",
+        coverage="coverage of 95 % bands",
+    ),
+    "against_sfi": beside_before(
+        digits=4,
+        force="error of f",
+        sfi="SFI, the right polynomials",
+        sfi_higher="SFI, two degrees higher",
+        seconds="seconds",
+        sfi_seconds="seconds of SFI",
+    ),
     "turning_noise": beside_before(
         largest="largest eigenvalue",
         error="error of Σ",
@@ -512,6 +529,16 @@ TABLES = {
         drift_ratio="drift error, with / without it", covariance_ratio="covariance error, with / without it"
     ),
     "ordinary_data": beside_before(above="loss above constants'", diagonal="share with a diagonal Σ"),
+    "driven": beside_before(
+        drift_error="relative drift error",
+        right_terms_error="of least squares on the right terms",
+        without_error="without covariate or period",
+        apart_error="of a fit for each value",
+        coverage="coverage of 95 % bands",
+        covariance_error="relative error of Σ",
+        jump_without="jump at the cut without the period",
+        simulated="error of simulated means",
+    ),
     "measurement_noise": measurement_noise,
     "reproduction": as_kept,
     "reproduction_claim": as_kept,

@@ -11,6 +11,7 @@ from itofit.learning.automatic.evidence import (
     SETTLED,
     Solution,
     maximise_evidence,
+    penalised_solution,
     regress,
     solve_penalised,
     updated_ridges,
@@ -19,7 +20,7 @@ from itofit.learning.automatic.principal import DOUBT, Basis, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
 from itofit.waves.scaling import Scaling
-from itofit.waves.wave_groups import LINEAR_FREQUENCY, product_waves
+from itofit.waves.wave_groups import LINEAR_FREQUENCY, monomial_waves
 
 GROUP = np.repeat([0, 1, 2], [4, 3, 5])
 
@@ -61,7 +62,7 @@ def test_principal_features_are_uncorrelated_within_a_group(weighted):
 def test_products_are_features_of_their_own_without_linear_terms():
     u, y, weight, omega = problem(n=500, weighted=True)
     long = LINEAR_FREQUENCY * np.eye(2)
-    waves = np.concatenate([product_waves(-3, 2), long, omega])
+    waves = np.concatenate([monomial_waves(-3, 2)[0], long, omega])
     group = np.concatenate([[-3, -3, -2, -1], GROUP])
     basis, A, b = features(u, y, weight, waves, group)
     X = basis.at(u)
@@ -295,7 +296,7 @@ def test_regression_is_equivariant_in_the_unit_of_the_targets(scale):
 @pytest.mark.parametrize("spread", [0.0, 12.0])
 def test_penalised_solution_equals_that_of_numpy(spread):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 12)) * 10 ** np.linspace(-spread / 2, spread / 2, 12)
+    X = rng.normal(size=(60, 12)) * 10 ** np.linspace(-spread, 0, 12)
     A, b = X.T @ X, X.T @ rng.normal(size=60)
     P = np.where(np.arange(12) % 4 == 0, 0.0, np.diagonal(A) * rng.uniform(0.01, 2.0, 12))
     before = A.copy()
@@ -305,7 +306,23 @@ def test_penalised_solution_equals_that_of_numpy(spread):
     np.testing.assert_allclose(c, unit * np.linalg.solve(M, unit * b), rtol=1e-8)
     np.testing.assert_allclose(inverse_diagonal, unit**2 * np.diagonal(np.linalg.inv(M)), rtol=1e-8)
     assert log_det == pytest.approx(np.linalg.slogdet(M)[1] - 2 * np.log(unit).sum(), abs=1e-8)
+    np.testing.assert_allclose(penalised_solution(A, b, P), c, rtol=1e-8)
     np.testing.assert_array_equal(A, before)
+
+
+def test_what_is_switched_off_takes_no_part():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 6))
+    A, b, P, on = X.T @ X, X.T @ rng.normal(size=60), rng.uniform(1, 2, 6), np.array([0, 1, 4])
+    off = np.full(6, SWITCHED_OFF)
+    off[on] = P[on]
+    c, inverse_diagonal, log_det = solve_penalised(A, b, off)
+    expected, inverse_expected, log_det_expected = solve_penalised(A[np.ix_(on, on)], b[on], P[on])
+    np.testing.assert_allclose(c[on], expected)
+    np.testing.assert_array_equal(penalised_solution(A, b, off) == 0, off == SWITCHED_OFF)
+    np.testing.assert_allclose((inverse_diagonal * off)[on], inverse_expected * P[on])
+    np.testing.assert_allclose(np.delete(inverse_diagonal * off, on), 1.0)  # of which the data determine nothing
+    assert log_det - np.log(off).sum() == pytest.approx(log_det_expected - np.log(P[on]).sum())
 
 
 def test_penalised_solution_of_an_indefinite_matrix_is_refused():

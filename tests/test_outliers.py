@@ -5,7 +5,9 @@ import pytest
 
 import itofit
 from itofit import Transitions
-from itofit.learning.outliers import MOST_OUTLIERS
+from itofit._progress import Progress
+from itofit.data.survey import survey
+from itofit.learning.outliers import MOST_OUTLIERS, RARE
 
 
 def wells(n=2000, far=(), seed=0, d=1):
@@ -53,3 +55,21 @@ def test_data_without_outliers_and_with_many_places_far_away_are_kept():
     assert fitted(wells()).data.n_transitions == 2000
     many = wells(far=np.linspace(20, 30, MOST_OUTLIERS + 5))
     assert fitted(many).data.n_transitions == len(many)
+
+
+@pytest.mark.filterwarnings("error::itofit.DataWarning")
+def test_the_beginnings_of_short_tracks_are_kept():
+    """Two tracks that relax from far away: their first steps are a few of 80, and tell where the drift is strong."""
+    rng = np.random.default_rng(0)
+    tracks = []
+    for start in (8.0, -6.0):
+        track = [start]
+        for _ in range(40):
+            track.append(0.2 * track[-1] + 0.03 * rng.normal())
+        tracks.append(np.array(track))
+    data = Transitions.from_trajectories(tracks, dt=0.1)
+    found = survey(data, Progress(False))
+    low, high = found.core_low, found.core_high
+    outside = ((data.inputs < low) | (data.inputs > high)).sum()
+    assert len(data) / RARE < outside <= MOST_OUTLIERS  # or this test would not see what it is about
+    assert fitted(data).data.n_transitions == len(data)

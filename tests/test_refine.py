@@ -145,7 +145,7 @@ def test_number_of_determined_amplitudes_is_the_trace_of_the_hat_matrix():
 def test_normal_matrix_is_a_sum_of_kronecker_products():
     _, (X, _, _, _), precision = cells(n=20)
     expected = sum(np.kron(W, np.outer(x, x)) for W, x in zip(precision, X, strict=True))
-    np.testing.assert_allclose(normal_matrix(X, precision), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(normal_matrix([X] * precision.shape[1], precision), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("varying", [False, True], ids=["one precision", "many"])

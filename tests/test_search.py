@@ -10,6 +10,7 @@ from itofit import ARFF
 from itofit.learning.automatic import search as search_module
 from itofit.learning.automatic import walk as walk_module
 from itofit.learning.automatic.fitted_waves import Targets, fitted_waves, noise_units
+from itofit.learning.automatic.refinement import moved_waves
 from itofit.learning.automatic.search import search
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves, reach_of
 from itofit.model.training import SWITCHED_OFF
@@ -405,3 +406,36 @@ def test_groups_in_use_are_those_of_any_output():
     np.testing.assert_array_equal(
         groups_in_use(searched), np.unique(searched.best.basis.group)[fit.ridges < SWITCHED_OFF]
     )
+
+
+# Waves that stood out
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_waves_that_stood_out_move_to_where_they_leave_least_over(m):
+    _, u = points(3000, m, 0)
+    true = np.array([[9.0, 0.0, 0.0], [20.0, 0.0, 0.0]]) if m == 1 else np.array([[9.0, 0.0, 0.0], [6.0, -11.0, 0.0]])
+    true = true[:, :m]
+    angles = u @ true.T
+    y = np.stack(
+        [np.cos(angles[:, 0]) + np.sin(angles[:, 1]), 0.5 * np.sin(angles[:, 0]) + np.cos(angles[:, 1])], axis=1
+    )
+    targets = targets_of(u, y)
+    nothing = np.empty((0, m)), np.empty(0, dtype=int)
+    off = true + 0.1 * np.sign(true) * [[1.0], [-1.0]]
+
+    def fitted(found):
+        return fitted_waves(*nothing, found, targets, np.eye(2), None)
+
+    for _ in range(3):
+        moved = moved_waves(fitted(off), targets)
+        assert np.abs(moved - true).max() < 0.5 * np.abs(off - true).max()
+        np.testing.assert_array_equal(moved == 0, true == 0)  # a wave along an input remains one
+        off = moved
+
+
+def test_refined_waves_are_fewer_and_nearer():
+    _, _, targets = noisy(lambda u: np.cos(18.3 * u[:, 0] + 13.1 * u[:, 1]), 20_000, 2, noise=0.5)
+    searched = look(targets)
+    assert len(searched.best.found) == 1  # a frequency that is off leaves something over that further waves must mend
+    assert np.abs(np.abs(searched.best.found) - [18.3, 13.1]).max() < 0.1  # six standard errors

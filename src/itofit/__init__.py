@@ -13,7 +13,7 @@ from itofit.data.transitions import Transitions
 from itofit.looking.report import report
 from itofit.model.hidden.observed import States
 from itofit.model.learned import LearnedSDE, load
-from itofit.model.measurement import MeasurementNoise
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.training import LearnedFunction, Training
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
@@ -38,6 +38,7 @@ __all__ = [
     "ExtrapolationWarning",
     "Finding",
     "FourierSeries",
+    "HiddenVelocity",
     "InputError",
     "LearnedFunction",
     "LearnedSDE",

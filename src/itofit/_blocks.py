@@ -98,6 +98,11 @@ def n_threads() -> int:
     return min(cores, one_blas_thread.allowed if one_blas_thread.depth else _allowed_by_blas())
 
 
+def row_blocks(n_rows: int) -> Iterator[slice]:
+    """Blocks of BLOCK_ROWS rows: what is made of the features of each stays in the cache until it is used."""
+    return (slice(start, start + BLOCK_ROWS) for start in range(0, n_rows, BLOCK_ROWS))
+
+
 def map_chunks(
     work: Callable[[slice], T],
     n_rows: int,

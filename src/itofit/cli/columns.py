@@ -12,6 +12,7 @@ import typer
 import itofit
 from itofit._progress import Progress
 from itofit.cli.app import print_note
+from itofit.cli.outside import periods_from
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.passes import add_up
 from itofit.data.transitions import Transitions
@@ -34,10 +35,20 @@ class Columns:
     velocity: Annotated[str | None, typer.Option(help="Columns of velocities, one for each of --state.")] = None
     dt: Annotated[float | None, typer.Option("--dt", help="Time between rows, if there is no column of times.")] = None
     unit: Annotated[str | None, typer.Option(help="Of time, if times are dates: ns, us, ms, s, min, h, D or W.")] = None
+    covariate: Annotated[
+        str | None, typer.Option(help="Columns of inputs from outside, which do not move, comma-separated.")
+    ] = None
+    periodic: Annotated[
+        str | None, typer.Option(help="Variables that are periodic, and their periods: angle=2pi, hour=24, a=-180:180.")
+    ] = None
     min_step: Annotated[float | None, typer.Option(help="Leave out moves that took less time.")] = None
     max_step: Annotated[float | None, typer.Option(help="Leave out moves that took more time, over breaks, say.")] = (
         None
     )
+    second_order: Annotated[
+        bool,
+        typer.Option("--second-order", help="--state are positions of a thing with inertia; velocities were not seen."),
+    ] = False
 
     def read(self, file: Path) -> Transitions | BlockedTransitions:
         """The transitions in a file, with a note that names the variables if the user did not choose them."""
@@ -51,10 +62,14 @@ class Columns:
             unit=self.unit,
             min_h=self.min_step,
             max_h=self.max_step,
+            covariates=_names(self.covariate),
+            periodic=periods_from(self.periodic),
+            second_order=self.second_order,
         )
         chosen = self.state is not None or self.velocity is not None
-        if not chosen and len(data.input_names) > 1 and file.suffix != ".npz":
-            print_note(f"variables are {', '.join(data.input_names)}; choose others with --state")
+        names = data.input_names[: data.n_inputs - data.n_covariates]
+        if not chosen and len(names) > 1 and file.suffix != ".npz":
+            print_note(f"variables are {', '.join(names)}; choose others with --state")
         if isinstance(data, BlockedTransitions):
             _count(data)
         return data

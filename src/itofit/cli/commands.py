@@ -18,7 +18,9 @@ from itofit.cli.arguments import File, Json, Model, Seed, check_installed, check
 from itofit.cli.columns import Columns
 from itofit.cli.held_out import hold_out
 from itofit.cli.option_groups import with_option_groups
+from itofit.cli.outside import drive_from
 from itofit.cli.words import word, worded
+from itofit.data.periods import is_periodic
 from itofit.looking.check.examined import without_longer
 from itofit.model.learned import LearnedSDE
 from itofit.model.storage import write_whole
@@ -189,6 +191,10 @@ def simulate(
     dt: Annotated[float, typer.Option("--dt", help="Time step.")],
     steps: Annotated[int, typer.Option(min=1, help="Number of steps.")] = 1000,
     paths: Annotated[int, typer.Option(min=1, help="Number of paths.")] = 1,
+    covariates: Annotated[
+        str | None,
+        typer.Option(help="What drives the equation: constants as in dose=1, or a table with a row for each step."),
+    ] = None,
     scheme: Annotated[
         Scheme | None,
         typer.Option(help="Steps of Euler and Maruyama, or corrected for their length; the model's own if left out."),
@@ -209,7 +215,11 @@ def simulate(
     sde = itofit.load(model)
     x0 = np.repeat([_start_values(start, sde)], paths, axis=0)
     chosen: Literal["euler", "corrected"] | None = None if scheme is None else scheme.value
-    frame = sde.simulate(x0, dt, steps, scheme=chosen, observed=observed, rng=seed, as_frame=True)
+    drive = drive_from(covariates, sde, steps)
+    if drive is None and sde.n_covariates:
+        names = ", ".join(sde.covariate_names)
+        raise InputError(f"this equation is driven by {names}: give --covariates, a table with these columns")
+    frame = sde.simulate(x0, dt, steps, covariates=drive, scheme=chosen, observed=observed, rng=seed, as_frame=True)
     if output == STANDARD_OUTPUT:
         frame.to_csv(sys.stdout, index=False)
         return
@@ -235,7 +245,7 @@ def _noise_option(text: str) -> Literal["auto", False] | float:
 
 def _start_values(text: str, sde: LearnedSDE) -> list[float]:
     """The values of --start, one for each variable of the state."""
-    names = sde.input_names
+    names = sde.state_names
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:
@@ -253,6 +263,12 @@ def _facts(sde: LearnedSDE) -> dict[str, Any]:
         "kind": sde.kind,
         "inputs": list(sde.input_names),
         "outputs": list(sde.output_names),
+        "covariates": list(sde.covariate_names),
+        "periods": {
+            name: sde.periods[:, place].tolist()
+            for place, name in enumerate(sde.input_names)
+            if is_periodic(sde.periods)[place]
+        },
         "structure": sde.structure,
         "link": sde.link,
         "box": sde.box.tolist(),

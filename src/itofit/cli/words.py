@@ -16,6 +16,7 @@ OPTIONS = {
     "unit": "--unit",
     "min_h": "--min-step",
     "max_h": "--max-step",
+    "second_order": "--second-order",
     "held_out": "--held-out",
     "ensemble": "--ensemble",
     "structure": "--structure",
@@ -25,6 +26,8 @@ OPTIONS = {
     "scheme": "--scheme",
     "n_steps": "--steps",
     "rng": "--seed",
+    "covariates": "--covariate",
+    "periodic": "--periodic",
 }
 """Arguments of the library's functions, and the options that set them. Other arguments keep their names."""
 

@@ -12,10 +12,23 @@ import numpy.typing as npt
 
 from itofit._checks import RNG, Either, Float, InputError, Option, fraction, generator, message_of, one_of, positive
 from itofit.data import rows
-from itofit.data.names import Form, Kind, Names, default_names, names_of, plural, same_names, underdamped_names
+from itofit.data.covariates import covariate_rows, moving, warn_of_unknown
+from itofit.data.names import (
+    Form,
+    Kind,
+    Names,
+    checked_variables,
+    default_names,
+    plural,
+    same_names,
+    same_surroundings,
+    underdamped_names,
+)
+from itofit.data.periods import Periodic, checked_periods, nearest_image, surroundings_text, wrapped
+from itofit.data.pieces import Pieces
 from itofit.data.rows import TRAIN, VALIDATION, Split, n_held_out
 from itofit.data.sources import BlockSource, FirstPass, Source, block_arguments
-from itofit.data.trajectories import Pieces
+from itofit.data.trajectories import complete
 from itofit.data.transitions import Transitions
 
 
@@ -33,14 +46,21 @@ class BlockedTransitions:
     in_memory = False
 
     def __init__(
-        self, source: Source, form: Form, h: float | None, kind: Kind | None, names: Names | None = None
+        self,
+        source: Source,
+        form: Form,
+        h: float | None,
+        kind: Kind | None,
+        names: Names | None = None,
+        covariate_names: Names | None = None,
+        periodic: Periodic | None = None,
     ) -> None:
         self._form = one_of("form", form, get_args(Form))
         if isinstance(source, Transitions):
             source = [source]
-        self._source = BlockSource(source, blocks_are_arrays=form in ("trajectory", "trajectories"))
+        self._source = BlockSource(source, blocks_are_arrays=form in TRACKS)
         self._h = None if h is None else positive("h", h)
-        if kind is not None and form != "increments":
+        if kind is not None and form != "increments" and not (kind == "positions" and form in TRACKS):
             raise InputError(
                 "{kind} can be chosen for {increments} alone; it follows from {form}",
                 kind=Option("kind"),
@@ -48,7 +68,8 @@ class BlockedTransitions:
                 form=Option("form", form),
             )
         self._declared_kind = kind
-        self._names = names
+        self._names, self._covariate_names, self._periodic = names, covariate_names, periodic
+        self._warned = False
         self._first_pass = FirstPass()
         first = next(self._converted(), None)
         if first is None:
@@ -56,6 +77,7 @@ class BlockedTransitions:
         self.n_inputs, self.n_outputs = first[1].n_inputs, first[1].n_outputs
         self.kind: Kind = first[1].kind
         self.input_names, self.output_names = first[1].input_names, first[1].output_names
+        self.n_covariates, self.periods = first[1].n_covariates, first[1].periods
 
     def __len__(self) -> int:
         """How many transitions there are; before the first whole pass, this makes one."""
@@ -73,7 +95,7 @@ class BlockedTransitions:
         if (lengths := self._first_pass.lengths) is not None:
             read = f"{plural(sum(lengths), 'transition')} in {plural(len(lengths), 'block')}"
         widths = f"{plural(self.n_inputs, 'input')}, {plural(self.n_outputs, 'output')}"
-        return f"BlockedTransitions({read}, {widths}, kind = {self.kind})"
+        return f"BlockedTransitions({read}, {widths}, kind = {self.kind}{surroundings_text(self)})"
 
     def blocks(self) -> Iterator[Transitions]:
         """All transitions in order, in blocks of a fixed size, whatever blocks the source gives.
@@ -162,52 +184,84 @@ class BlockedTransitions:
                     f"{self.n_outputs}, kind {self.kind}"
                 )
             try:
+                same_surroundings(block, self)
                 same_names(block, self)
             except InputError as error:
                 raise _in_block(i, error) from None
             yield i, block
 
     def _converted(self) -> Iterator[tuple[int, Transitions]]:
-        """The source's blocks with their numbers, as Transitions; an error names the block that cannot be converted."""
-        pieces = Pieces(self._h)
+        """The source's blocks with their numbers, as Transitions; an error names the block that cannot be converted.
+
+        At the end of the first whole pass a warning says how many transitions lack a covariate and were left out.
+        """
+        pieces, n_unknown, n_all = Pieces(self._h), 0, 0
         with closing(self._source.blocks()) as blocks:
             for i, block in enumerate(blocks):
                 try:
                     if isinstance(block, Transitions):
                         transitions, pieces = block, Pieces(self._h)
                     elif self._form == "trajectory":
-                        transitions = self._from_moves(*pieces.moves(block), None)
+                        transitions = self._from_moves(*pieces.moves(block), None, pieces.d)
                     elif self._form == "trajectories":
-                        moves = Pieces(self._h).moves(block)
-                        transitions = self._from_moves(*moves, np.full(len(moves[2]), i))
+                        own = Pieces(self._h)
+                        moves = own.moves(block)
+                        transitions = self._from_moves(*moves, np.full(len(moves[2]), i), own.d)
                     else:
-                        make, order = FORMS[self._form]
-                        arguments = block_arguments(block, order, self._h)
-                        if make is Transitions:
-                            arguments["kind"] = self._declared_kind
-                        transitions = make(**arguments)
-                    if self._names is not None:
-                        transitions = self._with_names(transitions)
+                        transitions = self._from_arrays(block)
+                    known = complete(transitions.inputs[:, transitions.n_inputs - transitions.n_covariates :])
+                    n_unknown, n_all = n_unknown + int((~known).sum()), n_all + len(known)
+                    if not known.any():
+                        continue
+                    transitions = self._described(transitions if known.all() else transitions[known])
                 except InputError as error:
                     raise _in_block(i, error) from None
-                if len(transitions):
-                    yield i, transitions
+                yield i, transitions
+        if n_unknown and not self._warned:
+            self._warned = True
+            warn_of_unknown(n_unknown, n_all, stacklevel=2)
+
+    def _from_arrays(self, block: object) -> Transitions:
+        """Transitions from a tuple, dictionary or table of arrays; rows with unknown covariates are among them."""
+        make, order = FORMS[self._form]
+        arguments = block_arguments(block, order, self._h)
+        if make is Transitions:
+            arguments["kind"] = self._declared_kind
+        covariates = arguments.pop("covariates", None)
+        transitions = make(**arguments)
+        if covariates is None:
+            return transitions
+        u = covariate_rows(covariates, len(transitions), "transition")
+        inputs = np.concatenate([transitions.inputs, u], axis=1)
+        return _trusted(inputs, transitions.increments, transitions.h, transitions.groups, transitions.kind, u.shape[1])
 
     def _from_moves(
-        self, start: Float, increments: Float, h: Float, groups: npt.NDArray[np.generic] | None
+        self, start: Float, increments: Float, h: Float, groups: npt.NDArray[np.generic] | None, d: int
     ) -> Transitions:
         """Transitions from the moves of a trajectory, with default names."""
-        d = start.shape[1]
-        return Transitions._trusted(start, increments, h, groups, "diffusion", *default_names(d, d, "diffusion"))
+        return _trusted(start, increments, h, groups, self._declared_kind or "diffusion", start.shape[1] - d)
 
-    def _with_names(self, block: Transitions) -> Transitions:
-        """A block with the names that were given for all, unless it has its own."""
-        form = block.n_inputs, block.n_outputs, block.kind
-        if (block.input_names, block.output_names) != default_names(*form):
-            return block
-        names = underdamped_names(block.n_outputs, self._names) if block.kind == "underdamped" else self._names
-        arrays = block.inputs, block.increments, block.h, block.groups
-        return Transitions._trusted(*arrays, block.kind, *names_of(*form, names))
+    def _described(self, block: Transitions) -> Transitions:
+        """A block with the names and periods that were given for all, unless it has its own."""
+        kind, d, k = block.kind, block.n_outputs, block.n_covariates
+        names, periods = (block.input_names, block.output_names), block.periods
+        named = self._names is not None or self._covariate_names is not None
+        if named and names == default_names(block.n_inputs, d, kind, k):
+            own = underdamped_names(d, self._names) if kind == "underdamped" else self._names
+            names = checked_variables(block.n_inputs - k, d, kind, own, None, k, self._covariate_names)[1:]
+        if self._periodic is not None and not periods.any():
+            periods = checked_periods(self._periodic, names[0])
+        x, dx = wrapped(block.inputs, periods), block.increments
+        dx = dx if kind == "general" else nearest_image(dx, periods[:, moving(block)])
+        return Transitions._trusted(x, dx, block.h, block.groups, kind, *names, k, periods)
+
+
+def _trusted(
+    inputs: Float, increments: Float, h: Float, groups: npt.NDArray[np.generic] | None, kind: Kind, k: int
+) -> Transitions:
+    """Transitions with default names, of whose inputs the last k are covariates."""
+    names = default_names(inputs.shape[1], increments.shape[1], kind, k)
+    return Transitions._trusted(inputs, increments, h, groups, kind, *names, k)
 
 
 def _in_block(number: int, error: InputError) -> InputError:
@@ -220,9 +274,10 @@ NO_TRANSITION = Either(
     python="the source of blocks holds no transition",
     command="there is no transition: no track has two complete rows in a row",
 )
+TRACKS = ("trajectory", "trajectories")
 ARRAYS = ("inputs", "increments", "h", "groups", "rates")
 FORMS: dict[str, tuple[Callable[..., Transitions], tuple[str, ...]]] = {
-    "pairs": (Transitions.from_pairs, ("x0", "x1", "h", "groups")),
-    "increments": (Transitions, ("inputs", "increments", "h", "groups")),
-    "underdamped": (Transitions.from_underdamped, ("x0", "v0", "x1", "v1", "h", "groups")),
+    "pairs": (Transitions.from_pairs, ("x0", "x1", "h", "groups", "covariates")),
+    "increments": (Transitions, ("inputs", "increments", "h", "groups", "covariates")),
+    "underdamped": (Transitions.from_underdamped, ("x0", "v0", "x1", "v1", "h", "groups", "covariates")),
 }

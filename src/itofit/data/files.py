@@ -16,6 +16,7 @@ import numpy as np
 
 from itofit._checks import Either, InputError, Option, count, message_of, positive
 from itofit.data.blocked import FORMS, BlockedTransitions
+from itofit.data.covariates import warn_of_unknown
 from itofit.data.layout import (
     ColumnNames,
     Layout,
@@ -26,10 +27,11 @@ from itofit.data.layout import (
     moves_in_table,
 )
 from itofit.data.names import Form
+from itofit.data.periods import Periodic
 from itofit.data.readers import ArrayParts, Csv, Npz, Parquet, Reader
 from itofit.data.rows import PASS_ROWS
 from itofit.data.step_limits import StepLimits, none_within_limits, step_limits
-from itofit.data.trajectories import OpenTracks, moves_in, warn_of_left_out
+from itofit.data.trajectories import OpenTracks, complete, moves_in, warn_of_left_out
 from itofit.data.transitions import Transitions
 
 __all__ = ["CHUNK_ROWS", "LARGE_FILE", "read_transitions"]
@@ -56,6 +58,9 @@ def read_transitions(
     min_h: float | None = None,
     max_h: float | None = None,
     chunk_rows: int | None = None,
+    covariates: ColumnNames | None = None,
+    periodic: Periodic | None = None,
+    second_order: bool = False,
 ) -> Transitions | BlockedTransitions:
     r"""Transitions from a file with a row for each observation, or from arrays in an NPZ file.
 
@@ -70,7 +75,7 @@ def read_transitions(
         A file with a header line (.csv with commas, semicolons or tabs, .tsv; both also with .gz), .parquet, or .npz.
         In an NPZ file arrays are columns, and those with two axes several of them. If it has arrays called x0 and x1,
         or x0, v0, x1 and v1, or inputs and increments, and h, these are transitions themselves, with or without
-        groups, and nothing else needs to be said.
+        groups and covariates, and nothing else needs to be said.
     time : name, optional
         Column of times: numbers, or dates as in 2024-01-31 12:00. Without `time` and `dt`, one called time or t.
     state : name or list of names, optional
@@ -88,6 +93,13 @@ def read_transitions(
         Moves that took less or more time, but for rounding (a millionth), are left out: those over long breaks, say.
     chunk_rows : int, optional
         Read in parts of so many rows, however large the file is.
+    covariates : name or list of names, optional
+        Columns of inputs from outside, which do not move; the column of times may be one. Moves that start where one
+        is missing are left out, with a warning. In an NPZ file of transitions, what its covariates are called.
+    periodic : dict, optional
+        Variables that are periodic, as in `Transitions`, by the names of the columns.
+    second_order : bool
+        `state` are positions of a second-order system without its velocities, as in `Transitions.from_positions`.
 
     Examples
     --------
@@ -108,8 +120,14 @@ def read_transitions(
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
         n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
         if isinstance(reader, Npz) and state is None and time is None and (form := reader.form()):
-            return _from_arrays(reader, form, dt, limits, n_rows)
-        layout = _layout_of(reader, time, state, track, dt, velocity, unit)
+            if second_order:
+                raise InputError(
+                    "the arrays are transitions, which do not say what follows what: {option} needs columns of times "
+                    "and positions",
+                    option=Option("second_order", True),
+                )
+            return _from_arrays(reader, form, dt, limits, n_rows, covariates, periodic)
+        layout = _layout_of(reader, time, state, track, dt, velocity, unit, covariates, periodic, second_order)
         if n_rows is None:
             return Transitions._from_moves(layout, moves_in_table(layout, next(reader.parts(layout, None)), limits))
         return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows))
@@ -135,7 +153,7 @@ class FileParts:
 
     def __call__(self) -> Iterator[Transitions]:
         """One pass over the file."""
-        tracks, origin, n_untracked, n_moves = OpenTracks(), None, 0, 0
+        tracks, origin, n_untracked, n_moves, n_unknown = OpenTracks(), None, 0, 0, 0
         shortest, longest = np.inf, 0.0
         with errors_naming(self.reader.path):
             for table in self.reader.parts(self.layout, self.n_rows):
@@ -149,6 +167,8 @@ class FileParts:
                 shortest, longest = min(shortest, moves.h.min()), max(longest, moves.h.max())
                 kept = self.limits.allow(moves.h)
                 n_moves += int(kept.sum())
+                known = complete(moves.start)  # but for covariates all are
+                n_unknown, kept = n_unknown + int((kept & ~known).sum()), kept & known
                 if kept.any():
                     yield Transitions._from_moves(self.layout, moves if kept.all() else moves.take(kept))
             if longest and not n_moves:
@@ -156,12 +176,20 @@ class FileParts:
         if not self.warned:
             self.warned = True
             warn_of_left_out(n_untracked, tracks.n_rows)
+            warn_of_unknown(n_unknown, n_moves or 1)
 
 
 def _from_arrays(
-    reader: Npz, form: Form, dt: float | None, limits: StepLimits, n_rows: int | None
+    reader: Npz,
+    form: Form,
+    dt: float | None,
+    limits: StepLimits,
+    n_rows: int | None,
+    covariates: ColumnNames | None,
+    periodic: Periodic | None,
 ) -> Transitions | BlockedTransitions:
     """Transitions from an NPZ file whose arrays are transitions and not columns of observations."""
+    drivers = None if covariates is None else [str(name) for name in column_names("covariates", covariates)]
     names = FORMS[form][1]
     stored = reader.headers()
     if "h" not in stored and dt is None:
@@ -171,10 +199,11 @@ def _from_arrays(
         raise InputError("h was given twice, in the file and as {dt}", dt=Option("dt", keyword=True))
     blocks = ArrayParts(reader, tuple(name for name in names if name in stored), n_rows)
     if n_rows is not None:
-        data = Transitions.from_blocks(blocks, form, h=dt)
+        data = Transitions.from_blocks(blocks, form, h=dt, covariate_names=drivers, periodic=periodic)
         return data if limits == StepLimits() else Transitions.from_blocks(LimitedBlocks(data, limits))
     make = FORMS[form][0]
-    whole = make(**next(blocks()), **({} if dt is None else {"h": positive("dt", dt)}))
+    duration = {} if dt is None else {"h": positive("dt", dt)}
+    whole = make(**next(blocks()), **duration, covariate_names=drivers, periodic=periodic)
     kept = limits.allow(whole.h)
     if not kept.any():
         raise none_within_limits(whole.h.min(), whole.h.max())
@@ -208,6 +237,9 @@ def _layout_of(
     dt: float | None,
     velocity: ColumnNames | None,
     unit: str | None,
+    covariates: ColumnNames | None,
+    periodic: Periodic | None,
+    second_order: bool,
 ) -> Layout:
     """Which columns of a file hold what: those the user names, else those that their names and first rows suggest."""
     head = reader.head()
@@ -229,14 +261,15 @@ def _layout_of(
         track = next((name for name in TRACKS if name in head.columns), None)
     if state is None:
         used = {time, *TIMES}
-        for argument, names in (("track", track), ("velocity", velocity)):
+        for argument, names in (("track", track), ("velocity", velocity), ("covariates", covariates)):
             used |= set() if names is None else set(column_names(argument, names))
         state = [name for name in head.columns if name not in used and _is_variable(head, name)]
         if not state:
             raise InputError(f"no column holds numbers that could be a state; the columns are {head.column_list()}")
     state = _all_columns(reader, "state", state)
     velocity = None if velocity is None else _all_columns(reader, "velocity", velocity)
-    layout = checked_layout(state, time, track, dt, velocity, unit)
+    covariates = None if covariates is None else _all_columns(reader, "covariates", covariates)
+    layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
     for name, argument in layout.columns.items():
         _check_column(head, argument, name)
     roles = [("state", layout.state), ("velocity", layout.velocity), ("track", layout.track)]

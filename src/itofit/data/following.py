@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Int
+from itofit.data.covariates import moving
+from itofit.data.periods import nearest_image
 from itofit.data.transitions import Transitions
 
 SLACK = 1e-6
@@ -28,7 +30,8 @@ def continues(data: Transitions, before: Int, after: Int) -> npt.NDArray[np.bool
     -------
     array of bool, shape (n,)
     """
-    moving = data.inputs[:, -data.n_outputs :]  # all inputs, or the velocities
-    end = moving + data.increments
-    slack = SLACK * data.increments.std(axis=0) + ROUNDING * np.abs(moving).max(axis=0)
-    return np.asarray((np.abs(end[before] - moving[after]) <= slack).all(axis=1))
+    state = data.inputs[:, moving(data)]  # all but covariates, or the velocities
+    end = state + data.increments
+    slack = SLACK * data.increments.std(axis=0) + ROUNDING * np.abs(state).max(axis=0)
+    away = nearest_image(end[before] - state[after], data.periods[:, moving(data)])
+    return np.asarray((np.abs(away) <= slack).all(axis=1))

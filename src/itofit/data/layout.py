@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Option, one_of, positive
+from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Option, flag, one_of, positive
 from itofit.data.names import did_you_mean, plural
+from itofit.data.periods import Periodic, checked_periods
 from itofit.data.step_limits import StepLimits, none_within_limits
 from itofit.data.trajectories import Moves, Observations, moves_in, warn_of_left_out
 
@@ -290,27 +291,59 @@ class Layout(NamedTuple):
     track: tuple[Hashable, ...]
     dt: float | None
     unit: str | None
+    covariates: tuple[Hashable, ...] = ()
+    periodic: Periodic | None = None
+    second_order: bool = False  # whether the state is positions, whose velocities were not observed
+
+    @property
+    def variables(self) -> tuple[tuple[Hashable, ...], ...]:
+        """The columns of states, velocities and covariates."""
+        return self.state, self.velocity, self.covariates
 
     @property
     def columns(self) -> dict[Hashable, str]:
         """All columns, and the argument that names each."""
-        variables = dict.fromkeys(self.state, "state") | dict.fromkeys(self.velocity, "velocity")
+        variables = dict.fromkeys(self.covariates, "covariates")
+        variables |= dict.fromkeys(self.state, "state") | dict.fromkeys(self.velocity, "velocity")
         return variables | ({} if self.time is None else {self.time: "time"}) | dict.fromkeys(self.track, "track")
 
     def observations(self, table: Table, origin: Any = None) -> tuple[Observations, Any, int]:  # noqa: ANN401
         """Rows of a `Table`, the time that times count from, and the number of rows left out: those without a track."""
         for name, argument in self.columns.items():
             table.check(argument, name)
-        states = np.column_stack([table.numbers(name) for name in self.state + self.velocity])
         clock = None
         if self.time is not None:
             clock, origin = table.times(self.time, self.unit, origin)
+        states = np.column_stack([table.numbers(name) for name in self.state + self.velocity])
+        for name in self.covariates:
+            own = clock if clock is not None and name == self.time else table.numbers(name)
+            states = np.column_stack([states, own])
         track, labels = table.labels(self.track) if self.track else (np.zeros(len(states), dtype=np.intp), None)
         rows = Observations(
             states, clock, track, labels, np.arange(len(states)), table.place, lambda i: table.shown(self.time, i)
-        )
+        )._replace(n_covariates=len(self.covariates))
         kept = track >= 0
         return (rows if kept.all() else rows.take(np.flatnonzero(kept))), origin, int((~kept).sum())
+
+
+def _check_second_order(layout: Layout) -> None:
+    """Raise if a layout of positions alone has what they cannot have."""
+    if not layout.second_order:
+        return
+    if layout.velocity:
+        raise InputError(
+            "{second_order} is for positions whose velocities were not observed, but {velocity} names them: leave out "
+            "one of the two",
+            second_order=Option("second_order", True),
+            velocity=Option("velocity"),
+        )
+    for name, given in (("covariates", layout.covariates), ("periodic", layout.periodic)):
+        if given:
+            raise InputError(
+                "{second_order} does not go together with {other}: velocities are found from positions alone",
+                second_order=Option("second_order", True),
+                other=Option(name),
+            )
 
 
 def checked_layout(
@@ -320,6 +353,9 @@ def checked_layout(
     dt: float | None = None,
     velocity: ColumnNames | None = None,
     unit: str | None = None,
+    covariates: ColumnNames | None = None,
+    periodic: Periodic | None = None,
+    second_order: bool = False,
 ) -> Layout:
     """The layout that a user's arguments describe; raise if they do not fit together."""
     if (dt is None) == (time is None):
@@ -341,7 +377,18 @@ def checked_layout(
         () if track is None else column_names("track", track),
         None if dt is None else positive("dt", dt),
         unit,
+        () if covariates is None else column_names("covariates", covariates),
+        periodic,
+        flag("second_order", second_order),
     )
+    _check_second_order(layout)
+    checked_periods(periodic, tuple(str(name) for own in layout.variables for name in own))
+    if both := [name for name in layout.covariates if name in layout.state + layout.velocity + layout.track]:
+        raise InputError(
+            "the column {name!r} is named twice, among {covariates} and otherwise",
+            name=both[0],
+            covariates=Option("covariates", keyword=True),
+        )
     if velocity is not None and len(layout.velocity) != len(layout.state):
         raise InputError(
             "{velocity} must name one column for each of {state}: expected {expected}, got {got}",

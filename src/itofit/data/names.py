@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
-from itofit._checks import Either, InputError, Option, one_of
+import numpy as np
 
-Kind = Literal["diffusion", "underdamped", "general"]
+from itofit._checks import Either, Float, InputError, Message, Option, one_of
+
+Kind = Literal["diffusion", "underdamped", "positions", "general"]
 Form = Literal["pairs", "increments", "underdamped", "trajectory", "trajectories"]
 Names = Sequence[str] | str
 
@@ -31,14 +33,20 @@ class HasVariables(HasNames, Protocol):
     def n_outputs(self) -> int: ...  # noqa: D102
     @property
     def kind(self) -> Kind: ...  # noqa: D102
+    @property
+    def n_covariates(self) -> int: ...  # noqa: D102
+    @property
+    def periods(self) -> Float: ...  # noqa: D102
 
 
-def default_names(m: int, d: int, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Default names of m inputs and d outputs."""
+def default_names(m: int, d: int, kind: Kind, k: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Default names of m inputs, the last k of which are covariates, and d outputs."""
+    covariates = _numbered("u", k) if k else ()
     if kind == "underdamped":
         velocities = _numbered("v", d)
-        return _numbered("x", d) + velocities, velocities
-    return _numbered("x", m), _numbered("x", d)
+        return _numbered("x", d) + velocities + covariates, velocities
+    outputs = _numbered("v" if kind == "positions" else "x", d)
+    return _numbered("x", m - k) + covariates, outputs
 
 
 def _numbered(letter: str, n: int) -> tuple[str, ...]:
@@ -46,32 +54,57 @@ def _numbered(letter: str, n: int) -> tuple[str, ...]:
 
 
 def names_of(
-    m: int, d: int, kind: Kind, inputs: Names | None = None, outputs: Names | None = None
+    m: int, d: int, kind: Kind, inputs: Names | None = None, outputs: Names | None = None, k: int = 0
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of m inputs and d outputs: those given, else the default; outputs among the inputs share their names."""
-    default_inputs, default_outputs = default_names(m, d, kind)
+    default_inputs, default_outputs = default_names(m, d, kind, k)
     if inputs is None and outputs is not None and kind == "diffusion":
-        inputs = outputs
+        inputs = checked_names("output_names", outputs, d) + default_inputs[m - k :]
     input_names = default_inputs if inputs is None else checked_names("input_names", inputs, m)
     if outputs is not None:
         return input_names, checked_names("output_names", outputs, d)
-    return input_names, default_outputs if kind == "general" else input_names[-d:]
+    if kind == "positions":
+        return input_names, default_outputs if inputs is None else tuple(f"v_{name}" for name in input_names)
+    return input_names, default_outputs if kind == "general" else input_names[: m - k][-d:]
 
 
 def checked_variables(
-    m: int, d: int, kind: Kind | None, inputs: Names | None, outputs: Names | None
+    m: int,
+    d: int,
+    kind: Kind | None,
+    inputs: Names | None,
+    outputs: Names | None,
+    k: int = 0,
+    covariates: Names | None = None,
 ) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
-    """The kind of transitions with m inputs and d outputs, by default "diffusion" if m = d, and their names."""
+    """The kind of transitions with m inputs and d outputs, by default "diffusion" if m = d, and their names.
+
+    Besides the m inputs there are k covariates, with names of their own.
+    """
     if kind is None:
         kind = "diffusion" if m == d else "general"
     one_of("kind", kind, get_args(Kind))
-    if kind == "diffusion" and m != d:
+    if kind in ("diffusion", "positions") and m != d:
         text = "{kind} needs as many inputs as increments, got {m} and {d}"
         raise InputError(text, kind=Option("kind", kind), m=m, d=d)
     if kind == "underdamped" and m != 2 * d:
         text = "{kind} needs a position and a velocity for each increment: expected {expected} inputs, got {m}"
         raise InputError(text, kind=Option("kind", kind), expected=2 * d, m=m)
-    return kind, *names_of(m, d, kind, inputs, outputs)
+    state_names, output_names = names_of(m, d, kind, inputs, outputs)
+    return kind, *with_covariate_names(state_names, output_names, k, covariates)
+
+
+def with_covariate_names(
+    state: tuple[str, ...], outputs: tuple[str, ...], k: int, covariates: Names | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of all inputs and of the outputs, given those of the state and of k covariates."""
+    if covariates is not None and not k:
+        raise InputError("{names} were given, but no covariates", names=Option("covariate_names"))
+    own = (_numbered("u", k) if k else ()) if covariates is None else checked_names("covariate_names", covariates, k)
+    if both := [name for name in own if name in state]:
+        text = "{names}: {name!r} is the name of a variable of the state already; give covariates names of their own"
+        raise InputError(text, names=Option("covariate_names"), name=both[0])
+    return state + own, outputs
 
 
 def underdamped_names(d: int, names: Names | None, velocity_names: Names | None = None) -> tuple[str, ...] | None:
@@ -113,11 +146,40 @@ def same_variables(parts: Sequence[HasVariables]) -> None:
         raise InputError(f"all parts must have the same inputs, outputs and kind, got {sorted(forms)}")
     for part in parts[1:]:
         same_names(part, parts[0])
+        same_surroundings(part, parts[0])
+
+
+def same_surroundings(data: HasVariables, other: HasVariables) -> None:
+    """Raise unless two sets of transitions have the same covariates and periodic variables."""
+    if data.n_covariates != other.n_covariates:
+        raise InputError(f"there are {plural(data.n_covariates, 'covariate')}, and before {other.n_covariates}")
+    if not np.array_equal(data.periods, other.periods):
+        raise InputError("the periods of the variables differ from those before: all must have the same")
+
+
+class Variables(NamedTuple):
+    """Inputs and outputs with their names, and a kind."""
+
+    n_inputs: int
+    n_outputs: int
+    kind: Kind
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    periods: Float
+    n_covariates: int = 0
+
+
+def with_velocities(data: HasVariables) -> HasVariables:
+    """The variables of data; of positions, with the velocities that were not observed."""
+    if data.kind != "positions":
+        return data
+    names, periods = data.input_names + data.output_names, np.zeros((2, 2 * data.n_inputs))
+    return Variables(2 * data.n_inputs, data.n_outputs, "underdamped", names, data.output_names, periods)
 
 
 def has_given_names(owner: HasVariables) -> bool:
     """Whether the variables have names other than the default ones."""
-    default = default_names(owner.n_inputs, owner.n_outputs, owner.kind)
+    default = default_names(owner.n_inputs, owner.n_outputs, owner.kind, owner.n_covariates)
     return (owner.input_names, owner.output_names) != default
 
 
@@ -127,11 +189,15 @@ def check_variables(model: HasVariables, data: HasVariables) -> None:
     Places are compared only if model and data both have given names. Names that only one of them has are ignored: a
     variable may have been renamed.
     """
+    if data.n_covariates != model.n_covariates:
+        raise _other_covariates(model, data)
     if (data.n_inputs, data.n_outputs) != (model.n_inputs, model.n_outputs):
         raise InputError(
             f"the model has {plural(model.n_inputs, 'input')} and {plural(model.n_outputs, 'output')}, "
             f"the data {data.n_inputs} and {data.n_outputs}"
         )
+    if not np.array_equal(model.periods, data.periods):
+        raise _other_periods(model)
     if not (has_given_names(model) and has_given_names(data)):
         return
     for role in ("input", "output"):
@@ -148,6 +214,31 @@ def check_variables(model: HasVariables, data: HasVariables) -> None:
                     command="give them so with --state",
                 ),
             )
+
+
+def _other_covariates(model: HasVariables, data: HasVariables) -> InputError:
+    """The error for data with more or fewer covariates than a model."""
+    drivers = ", ".join(model.input_names[model.n_inputs - model.n_covariates :])
+    return InputError(
+        "the model is driven by {drivers}, the data by {got}: make the data with {covariates}",
+        drivers=drivers or "nothing",
+        got=", ".join(data.input_names[data.n_inputs - data.n_covariates :]) or "nothing",
+        covariates=Option("covariates", keyword=True) if drivers else Message("no {c}", c=Option("covariates")),
+    )
+
+
+def _other_periods(model: HasVariables) -> InputError:
+    """The error for data whose periodic variables are not those of a model."""
+    ends = zip(model.input_names, *model.periods.tolist(), strict=True)
+    given = {name: low_high for name, *low_high in ends if low_high[1] > low_high[0]}
+    shown = ", ".join(f"{name!r}: ({low!r}, {high!r})" for name, (low, high) in given.items())
+    options = " ".join(f"--periodic {name}={low!r}:{high!r}" for name, (low, high) in given.items())
+    return InputError(
+        "the model and the data do not have the same periodic variables: make the data with {periodic}",
+        periodic=Either(
+            python=f"periodic={{{shown}}}" if given else "no periodic=", command=options or "no --periodic"
+        ),
+    )
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:

@@ -180,9 +180,16 @@ def _changed(problem: str) -> InputError:
     return InputError("{problem}", problem=Either(python=problem, command="the file has changed while it was read"))
 
 
+OPTIONAL = ("groups", "covariates")
+"""Arrays that a block may lack."""
+
+
 def block_arguments(block: object, names: tuple[str, ...], h: float | None) -> dict[str, Any]:
-    """The arrays of a block by their names, the last of which, groups, may be missing; h may be the same for all."""
-    order = [name for name in names if name != "h" or h is None]
+    """The arrays of a block by their names, of which groups and covariates may be missing; h may be that of all.
+
+    Covariates need a name: only in a dictionary or table can they be told from others.
+    """
+    order = [name for name in names if name != "covariates" and (name != "h" or h is None)]
     if isinstance(block, Mapping) or hasattr(block, "iloc"):
         arguments = dict(block)  # type: ignore[call-overload]
     elif isinstance(block, tuple | list) and len(block) <= len(order):
@@ -197,7 +204,7 @@ def block_arguments(block: object, names: tuple[str, ...], h: float | None) -> d
         if "h" in arguments or third.dtype.kind == "f":
             raise InputError("h was given twice, in the block and as {h}", h=Option("h", keyword=True))
         arguments["h"] = h
-    if missing := [name for name in names[:-1] if name not in arguments]:
+    if missing := [name for name in names if name not in (*arguments, *OPTIONAL)]:
         raise InputError(
             "{names} missing{advice}",
             names=" and ".join(missing) + (" is" if len(missing) == 1 else " are"),

@@ -11,6 +11,7 @@ import numpy as np
 from itofit._checks import Float
 from itofit._progress import Progress
 from itofit.data.passes import Data, add_up, added
+from itofit.data.periods import is_periodic
 from itofit.data.rows import column_range, column_sum
 from itofit.data.transitions import Transitions
 
@@ -193,6 +194,9 @@ def survey(data: Data, progress: Progress) -> Survey:
     input_low, rate_low, least, h_low = np.split(total.low, places[:-1])
     input_high, rate_high, most, h_high, square = np.split(total.high, places)
     core_low, core_high = core(total.sample.inputs, input_low, input_high)
+    if (periodic := is_periodic(data.periods)).any():  # their range is a period, wherever in it the data are
+        input_low, core_low = (np.where(periodic, data.periods[0], low) for low in (input_low, core_low))
+        input_high, core_high = (np.where(periodic, data.periods[1], high) for high in (input_high, core_high))
     sizes = total.sizes
     return Survey(
         n_rows=total.n,

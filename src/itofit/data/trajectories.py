@@ -23,7 +23,7 @@ from itofit._checks import (
     plain_array,
     positive,
 )
-from itofit.data.names import plural
+from itofit.data.covariates import Covariates, covariates_of_trajectories
 from itofit.data.step_limits import StepLimits
 
 MANY_VARIABLES = 10
@@ -112,7 +112,7 @@ def _clock(name: str, times: npt.ArrayLike | None, path: Float) -> Float:
     if clock.shape != (len(path),):
         text = "{option} must have one time for each observation: expected ({n},), got {got}"
         raise InputError(text, option=Option(name), n=len(path), got=clock.shape)
-    if (i := _first_backward(clock)) is not None:
+    if (i := first_backward(clock)) is not None:
         raise InputError(
             "{option} must be increasing: {name}[{i}] = {time:g} is followed by {next_time:g}; "
             "sort the rows, drop repeated times, and give several trajectories as a list",
@@ -125,7 +125,7 @@ def _clock(name: str, times: npt.ArrayLike | None, path: Float) -> Float:
     return clock
 
 
-def _first_backward(clock: Float) -> int | None:
+def first_backward(clock: Float) -> int | None:
     """The index of the first time that the next one does not exceed; None if all increase."""
     backward = np.flatnonzero(np.diff(clock) <= 0)
     return int(backward[0]) if len(backward) else None
@@ -136,10 +136,11 @@ def moves_in_trajectories(
     dt: float | None,
     times: npt.ArrayLike | Sequence[npt.ArrayLike] | None,
     limits: StepLimits,
-) -> tuple[Float, Float, Float, Int]:
+    covariates: Covariates | None = None,
+) -> tuple[tuple[Float, Float, Float, Int], Float | None]:
     """The moves of all trajectories: starts and increments (n, d), durations (n,), numbers of the trajectories (n,).
 
-    The other arguments are those of `Transitions.from_trajectories`.
+    Besides, the covariates where they start (n, k). The other arguments are those of `Transitions.from_trajectories`.
     """
     if (dt is None) == (times is None):
         raise InputError(
@@ -149,9 +150,13 @@ def moves_in_trajectories(
             given="neither was given" if dt is None else "not both",
         )
     trajectories = as_trajectories(paths)
+    d, driven = trajectories[0].shape[1], trajectories
+    if covariates is not None:
+        own = covariates_of_trajectories(covariates, trajectories)
+        driven = [np.concatenate(both, axis=1) for both in zip(trajectories, own, strict=True)]
     parts = []
-    for number, (path, steps) in enumerate(zip(trajectories, steps_of(trajectories, dt, times), strict=True)):
-        starts, increments, h = moves(path, steps, limits)
+    for number, (path, steps) in enumerate(zip(driven, steps_of(trajectories, dt, times), strict=True)):
+        starts, increments, h = moves(path, steps, limits, d)
         parts.append((starts, increments, h, np.full(len(h), number)))
     if not any(len(part[0]) for part in parts):
         raise InputError(
@@ -163,10 +168,15 @@ def moves_in_trajectories(
             else Message(", or none between {min_h} and {max_h}", min_h=Option("min_h"), max_h=Option("max_h")),
         )
     starts, increments, h, numbers = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return starts, increments, h, numbers
+    return (starts[:, :d], increments, h, numbers), None if covariates is None else starts[:, d:]
 
 
-def moves(path: Float, steps: Float, limits: StepLimits = StepLimits()) -> tuple[Float, Float, Float]:  # noqa: B008
+def moves(
+    path: Float,
+    steps: Float,
+    limits: StepLimits = StepLimits(),  # noqa: B008
+    d: int | None = None,
+) -> tuple[Float, Float, Float]:
     """Where each move of a trajectory began, how far it went and how long it took.
 
     Moves that start or end at a row with NaN are left out, and those that took a time outside the limits.
@@ -177,8 +187,10 @@ def moves(path: Float, steps: Float, limits: StepLimits = StepLimits()) -> tuple
     steps : array of shape (T − 1,)
         Time from each observation to the next.
     limits : StepLimits
+    d : int, optional
+        How many of the columns move; those after them are covariates, of which starts are taken as they are.
     """
-    increments = np.diff(path, axis=0)
+    increments = np.diff(path[:, :d], axis=0)
     kept = limits.allow(steps) & complete(increments)
     if kept.all():
         return path[:-1], increments, steps
@@ -193,63 +205,11 @@ def complete(rows: Float) -> npt.NDArray[np.bool_]:
     return known
 
 
-class Pieces:
-    """A trajectory that comes in pieces: the moves within each, and from each to the next.
-
-    Parameters
-    ----------
-    dt : float or None
-        Time between observations, if pieces bring no times.
-    """
-
-    def __init__(self, dt: float | None) -> None:
-        self.dt = dt
-        self.last: tuple[Float, Float] | None = None  # the last observation and its time
-
-    def moves(self, piece: object) -> tuple[Float, Float, Float]:
-        """Starts, increments and durations of the moves into and within a piece: an array, or one with its times."""
-        path: Any
-        path, times = piece if isinstance(piece, tuple) and len(piece) == 2 else (piece, None)
-        rows = columns("the trajectory", path, allow_nan=True)
-        if not len(rows):
-            raise InputError("is empty; leave such blocks out")
-        if times is None and self.dt is None:
-            text = "the time between observations is missing: give {h}, or tuples (path, times)"
-            raise InputError(text, h=Option("h", keyword=True))
-        if times is not None and self.dt is not None:
-            text = "the time between observations was given twice, as {h} and as times"
-            raise InputError(text, h=Option("h", keyword=True))
-        if times is None:
-            clock = np.arange(1.0, len(rows) + 1)
-        else:
-            clock = float_array("times", times)
-            if clock.shape != (len(rows),):
-                raise InputError(f"times must have one entry for each of {len(rows)} observations, got {clock.shape}")
-        if self.last is not None:
-            last_row, last_time = self.last
-            if last_row.shape[1] != rows.shape[1]:
-                width = plural(rows.shape[1], "column")
-                raise InputError(f"has {width}, the block before it has {last_row.shape[1]}")
-            rows = np.concatenate([last_row, rows])
-            clock = np.concatenate([last_time if times is not None else np.zeros(1), clock])
-        if (i := _first_backward(clock)) is not None:
-            raise InputError(
-                f"times must be increasing, also from block to block: {clock[i]:g} is followed by {clock[i + 1]:g}; a "
-                "block that starts another trajectory can be given as Transitions.from_trajectories(...)"
-            )
-        self.last = rows[-1:].copy(), clock[-1:].copy()
-        steps = np.diff(clock) if self.dt is None else np.full(len(rows) - 1, self.dt)
-        starts, increments, h = moves(rows, steps)
-        if not np.isfinite(increments).all():
-            raise InputError("has steps that are too large for double precision; change the unit")
-        return starts, increments, h
-
-
 # Tables
 
 
 class Observations(NamedTuple):
-    """Rows of a table in order: states (n, s), times, tracks, and what messages call them."""
+    """Rows of a table in order: states (n, s), covariates as the last, times, tracks, and what messages call them."""
 
     states: Float
     clock: Float | None  # (n,), NaN where the time is missing
@@ -258,6 +218,7 @@ class Observations(NamedTuple):
     row: Int  # (n,): position in the table
     place: Callable[[int], str]  # what to call the row at a position
     time: Callable[[int], str]  # its time as the table shows it
+    n_covariates: int = 0
 
     def take(self, order: Int) -> Observations:
         """The rows at some positions, in their order."""
@@ -300,7 +261,7 @@ def moves_in(observations: Observations, dt: float | None, *, sort: bool) -> Mov
             steps = np.diff(observations.clock)
         if (twice := same & (steps == 0) & np.isfinite(observations.clock[1:])).any():
             _raise_repeated(observations, int(np.argmax(twice)))
-    known = complete(observations.states)
+    known = complete(observations.states[:, : observations.states.shape[1] - observations.n_covariates])
     kept = np.flatnonzero(same & known[1:] & known[:-1])
     groups = None if observations.labels is None else observations.labels[observations.track[kept]]
     return Moves(

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import RNG, Float, InputError, columns, columns_like, fraction, generator, same_rows
+from itofit._checks import InputError, columns, columns_like, same_rows
 from itofit.data.array_checks import checked_durations, checked_groups
+from itofit.data.covariates import Covariates, covariate_rows, moving, warn_of_unknown
 from itofit.data.layout import ColumnNames, Layout, Table, checked_layout, moves_in_table
-from itofit.data.names import (
-    Form,
-    Kind,
-    Names,
-    checked_variables,
-    plural,
-    same_variables,
-    shown_range,
-    underdamped_names,
-)
-from itofit.data.rows import slices
+from itofit.data.move_rows import MoveRows
+from itofit.data.names import Form, Kind, Names, checked_variables, same_variables, underdamped_names
+from itofit.data.periods import Periodic, checked_periods, nearest_image, wrapped
+from itofit.data.position_tracks import FromPositions
 from itofit.data.sources import Source
-from itofit.data.splitting import held_out_rows
 from itofit.data.step_limits import step_limits
-from itofit.data.trajectories import Moves, moves_in_trajectories
+from itofit.data.trajectories import Moves, complete, moves_in_trajectories
 
 if TYPE_CHECKING:
     from itofit.data.blocked import BlockedTransitions
 
 
-@dataclass(frozen=True, eq=False, repr=False, init=False)
-class Transitions:
+class Transitions(MoveRows, FromPositions):
     """Observed moves of a noisy system: where it was, how far it moved, and in what time.
 
     Parameters
@@ -46,14 +37,24 @@ class Transitions:
         The time each move took.
     groups : array of shape (n,), optional
         Which trajectory each transition came from: numbers or strings.
-    kind : {"diffusion", "underdamped", "general"}, optional
-        How the inputs follow from the moving state, which simulation needs to know: they are the state; they are the
-        new position and the old velocity; or something else, which cannot be simulated. Default: "diffusion" when
-        m = d, else "general".
+    kind : {"diffusion", "underdamped", "positions", "general"}, optional
+        How the inputs follow from the moving state: they are the state; the new position and the old velocity; the
+        position, without the velocity (`from_positions`); or something else, which cannot be simulated. Default:
+        "diffusion" when m = d, else "general".
     input_names, output_names : sequence of str, optional
         What the variables are called, m and d different names; one may come as a string. Default: "x" for one, "x1",
         "x2", ... for several, and for underdamped systems the velocities "v" or "v1", "v2", ...; where the outputs are
         among the inputs, they have their names.
+    covariates : array of shape (n, k), optional
+        Inputs from outside, which drift and covariance depend on and which do not move: temperature, dose, season,
+        time. They become the last of the inputs, and keep their value during a step. Transitions whose covariates are
+        NaN are left out, with a warning.
+    covariate_names : sequence of k str, optional
+        What they are called. Default: "u", or "u1", "u2", ...
+    periodic : dict, optional
+        Variables that are periodic, by name or number among all inputs: the length of the period, which begins at
+        zero, or where it begins and ends, as in ``{"angle": (-np.pi, np.pi)}``. Their values are wrapped into the
+        period, and increments are those to the nearest image, at most half a period long.
 
     Examples
     --------
@@ -65,16 +66,6 @@ class Transitions:
     ('height',)
     """
 
-    in_memory = True
-
-    inputs: Float
-    increments: Float
-    h: Float
-    groups: npt.NDArray[np.generic] | None
-    kind: Kind
-    input_names: tuple[str, ...]
-    output_names: tuple[str, ...]
-
     def __init__(
         self,
         inputs: npt.ArrayLike,
@@ -84,13 +75,27 @@ class Transitions:
         kind: Kind | None = None,
         input_names: Names | None = None,
         output_names: Names | None = None,
+        covariates: npt.ArrayLike | None = None,
+        covariate_names: Names | None = None,
+        periodic: Periodic | None = None,
     ) -> None:
         x, dx = columns("inputs", inputs), columns("increments", increments)
         same_rows("increments", dx, "inputs", x)
         if len(x) == 0:
             raise InputError("there are no transitions: inputs has no rows")
-        variables = checked_variables(x.shape[1], dx.shape[1], kind, input_names, output_names)
-        self._set(x, dx, checked_durations(h, len(x)), checked_groups(groups, x), *variables)
+        steps, labels, m, k = checked_durations(h, len(x)), checked_groups(groups, x), x.shape[1], 0
+        if covariates is not None:
+            u = covariate_rows(covariates, len(x), "transition")
+            x, k = np.concatenate([x, u], axis=1), u.shape[1]
+        variables = checked_variables(m, dx.shape[1], kind, input_names, output_names, k, covariate_names)
+        periods = checked_periods(periodic, variables[1])
+        self._set(x, dx, steps, labels, *variables, k, periods)
+        known = complete(x[:, m:])
+        if not known.all():
+            warn_of_unknown(int((~known).sum()), len(known), stacklevel=4)
+            x, dx, steps, labels = x[known], dx[known], steps[known], None if labels is None else labels[known]
+        dx = dx if self.kind == "general" else nearest_image(dx, periods[:, moving(self)])
+        self._set(wrapped(x, periods), dx, steps, labels, *variables, k, periods)
 
     # Constructors
 
@@ -102,6 +107,9 @@ class Transitions:
         h: npt.ArrayLike,
         groups: npt.ArrayLike | None = None,
         names: Names | None = None,
+        covariates: npt.ArrayLike | None = None,
+        covariate_names: Names | None = None,
+        periodic: Periodic | None = None,
     ) -> Transitions:
         """Scattered snapshots: the state x0 and, a time h later, x1.
 
@@ -113,6 +121,8 @@ class Transitions:
         groups : array of shape (n,), optional
         names : sequence of d str, optional
             What the variables are called.
+        covariates, covariate_names, periodic
+            As in `Transitions`.
 
         Examples
         --------
@@ -122,7 +132,8 @@ class Transitions:
         """
         start = columns("x0", x0)
         end = columns_like("x1", x1, "x0", start)
-        return cls(start, end - start, h, groups, "diffusion", names)
+        driven = covariates, covariate_names, periodic
+        return cls(start, end - start, h, groups, "diffusion", names, None, *driven)
 
     @classmethod
     def from_underdamped(
@@ -135,6 +146,9 @@ class Transitions:
         groups: npt.ArrayLike | None = None,
         names: Names | None = None,
         velocity_names: Names | None = None,
+        covariates: npt.ArrayLike | None = None,
+        covariate_names: Names | None = None,
+        periodic: Periodic | None = None,
     ) -> Transitions:
         """Positions and velocities of a second-order system, dx = v dt, dv = f(x, v) dt + σ(x, v) dW.
 
@@ -149,6 +163,8 @@ class Transitions:
         groups : array of shape (n,), optional
         names, velocity_names : sequences of d str, optional
             What the positions and the velocities are called. Default: that of position "x" is "v_x".
+        covariates, covariate_names, periodic
+            As in `Transitions`.
 
         Examples
         --------
@@ -163,7 +179,8 @@ class Transitions:
         )
         inputs = np.concatenate([end, velocity], axis=1)
         both = underdamped_names(start.shape[1], names, velocity_names)
-        return cls(inputs, new_velocity - velocity, h, groups, "underdamped", both)
+        driven = covariates, covariate_names, periodic
+        return cls(inputs, new_velocity - velocity, h, groups, "underdamped", both, None, *driven)
 
     @classmethod
     def from_trajectories(
@@ -174,6 +191,9 @@ class Transitions:
         min_h: float | None = None,
         max_h: float | None = None,
         names: Names | None = None,
+        covariates: Covariates | None = None,
+        covariate_names: Names | None = None,
+        periodic: Periodic | None = None,
     ) -> Transitions:
         """All moves between consecutive observations of one or several trajectories.
 
@@ -193,6 +213,12 @@ class Transitions:
             Moves that took less or more time, but for rounding (a millionth), are left out.
         names : sequence of d str, optional
             What the variables are called.
+        covariates : array or list of arrays, optional
+            Inputs from outside, one row for each observation: (T, k) or (T,) for one trajectory, a list of such arrays
+            or (n, T, k) for several; one array serves all trajectories of its length. The value where a move starts
+            counts for it; where that is NaN the move is left out, with a warning.
+        covariate_names, periodic
+            As in `Transitions`.
 
         Examples
         --------
@@ -201,8 +227,8 @@ class Transitions:
         >>> itofit.Transitions.from_trajectories(path, dt=0.5).inputs.ravel()
         array([0. , 0.3])
         """
-        moves = moves_in_trajectories(paths, dt, times, step_limits(min_h, max_h))
-        return cls(*moves, "diffusion", names)
+        moves, u = moves_in_trajectories(paths, dt, times, step_limits(min_h, max_h), covariates)
+        return cls(*moves, "diffusion", names, None, u, covariate_names, periodic)
 
     @classmethod
     def from_dataframe(
@@ -217,6 +243,9 @@ class Transitions:
         unit: str | None = None,
         min_h: float | None = None,
         max_h: float | None = None,
+        covariates: ColumnNames | None = None,
+        periodic: Periodic | None = None,
+        second_order: bool = False,
     ) -> Transitions:
         """All moves between consecutive rows of the tracks in a table.
 
@@ -242,6 +271,13 @@ class Transitions:
             Unit of h, if times are dates or durations.
         min_h, max_h : float, optional
             Moves that took less or more time, but for rounding (a millionth), are left out.
+        covariates : name or list of names, optional
+            Columns of inputs from outside; the column of times may be one. Their values where a move starts count for
+            it; moves that start where one is missing are left out, with a warning.
+        periodic : dict, optional
+            As in `Transitions`, by the names of the columns.
+        second_order : bool
+            Whether velocities exist but were not observed, as in `from_positions`.
 
         Examples
         --------
@@ -251,7 +287,8 @@ class Transitions:
         >>> data.increments.ravel(), data.h, data.groups.tolist(), data.input_names
         (array([ 0.5, -2. ]), array([0.5, 1. ]), ['a', 'b'], ('x',))
         """
-        limits, layout = step_limits(min_h, max_h), checked_layout(state, time, track, dt, velocity, unit)
+        layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
+        limits = step_limits(min_h, max_h)
         return cls._from_moves(layout, moves_in_table(layout, Table(df), limits))
 
     @classmethod
@@ -263,6 +300,8 @@ class Transitions:
         h: float | None = None,
         kind: Kind | None = None,
         names: Names | None = None,
+        covariate_names: Names | None = None,
+        periodic: Periodic | None = None,
     ) -> BlockedTransitions:
         """Data larger than memory, read block by block as often as needed.
 
@@ -280,16 +319,19 @@ class Transitions:
         form : {"pairs", "increments", "underdamped", "trajectory", "trajectories"}
             What a block is. A tuple of arrays (x0, x1, h), (inputs, increments, h) or (x0, v0, x1, v1, h), without h if
             it is given for all, with `groups` as a last element if known; or a dictionary or table of arrays with
-            these names. For "trajectory" and "trajectories" an array of consecutive observations (T, d) or a tuple of
-            them and their times: for the first each block goes on where the last one ended, for the second it is a
-            trajectory of its own. A block may also be a `Transitions`.
+            these names, and perhaps `covariates`. For "trajectory" and "trajectories" an array of consecutive
+            observations (T, d), a tuple of them and their times, or a dictionary with the names path, times and
+            covariates: for the first each block goes on where the last one ended, for the second it is a trajectory of
+            its own. A block may also be a `Transitions`.
         h : float, optional
             The time each move took, if the blocks do not hold it.
-        kind : {"diffusion", "underdamped", "general"}, optional
-            As in `Transitions`, for `form="increments"`.
+        kind : {"diffusion", "underdamped", "positions", "general"}, optional
+            As in `Transitions`, for `form="increments"`; "positions" also for trajectories of positions alone.
         names : sequence of str, optional
             What the variables are called: those of the state, the positions for `form="underdamped"`, the inputs for
             `form="increments"`. Blocks that are `Transitions` with names keep them.
+        covariate_names, periodic
+            As in `Transitions`; blocks that are `Transitions` with periodic variables keep them.
 
         Examples
         --------
@@ -300,16 +342,14 @@ class Transitions:
         ...         rows = path[start : start + 101]
         ...         yield rows[:-1], rows[1:]
         >>> data = itofit.Transitions.from_blocks(blocks, h=0.1)
-        >>> len(data)
-        999
-        >>> len(itofit.Transitions.from_blocks(path, "trajectory", h=0.1))
-        999
+        >>> len(data), len(itofit.Transitions.from_blocks(path, "trajectory", h=0.1))
+        (999, 999)
         >>> len(itofit.Transitions.from_blocks((path[:-1], path[1:]), h=0.1))
         999
         """
         from itofit.data.blocked import BlockedTransitions  # noqa: PLC0415  (they are made of Transitions)
 
-        return BlockedTransitions(source, form, h, kind, names)
+        return BlockedTransitions(source, form, h, kind, names, covariate_names, periodic)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Transitions]) -> Transitions:
@@ -331,115 +371,13 @@ class Transitions:
     @classmethod
     def _from_moves(cls, layout: Layout, moves: Moves) -> Transitions:
         """Transitions from the moves in a table of this layout."""
-        names = [str(name) for name in layout.state]
+        names, velocity_names, drivers = ([str(name) for name in own] for own in layout.variables)
+        if layout.second_order:
+            return cls._of_positions(moves, names)
+        places = np.cumsum([len(names), len(velocity_names)])
+        (x0, v0, u), (x1, v1, _) = (np.split(rows, places, axis=1) for rows in (moves.start, moves.end))
+        driven: dict[str, Any] = {"covariates": u, "covariate_names": drivers} if drivers else {}
+        driven["periodic"] = layout.periodic
         if not layout.velocity:
-            return cls.from_pairs(moves.start, moves.end, moves.h, moves.groups, names)
-        (x0, v0), (x1, v1) = (np.split(rows, [len(names)], axis=1) for rows in (moves.start, moves.end))
-        velocity_names = [str(name) for name in layout.velocity]
-        return cls.from_underdamped(x0, v0, x1, v1, moves.h, moves.groups, names, velocity_names)
-
-    @classmethod
-    def _trusted(
-        cls,
-        inputs: Float,
-        increments: Float,
-        h: Float,
-        groups: npt.NDArray[np.generic] | None,
-        kind: Kind,
-        input_names: tuple[str, ...],
-        output_names: tuple[str, ...],
-    ) -> Transitions:
-        """Transitions from arrays and names that were checked before."""
-        self = object.__new__(cls)
-        self._set(inputs, increments, h, groups, kind, input_names, output_names)
-        return self
-
-    def _set(self, *values: object) -> None:
-        for name, value in zip(Transitions.__annotations__, values, strict=True):
-            object.__setattr__(self, name, value)
-
-    @property
-    def _variables(self) -> tuple[Kind, tuple[str, ...], tuple[str, ...]]:
-        return self.kind, self.input_names, self.output_names
-
-    # Sizes and rates
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    @property
-    def n_inputs(self) -> int:
-        """m, the number of variables that drift and covariance depend on."""
-        return self.inputs.shape[1]
-
-    @property
-    def n_outputs(self) -> int:
-        """d, the number of variables that move."""
-        return self.increments.shape[1]
-
-    @property
-    def rates(self) -> Float:
-        """Increments / h, the targets of the drift, shape (n, d)."""
-        return self.increments / self.h[:, None]
-
-    def __repr__(self) -> str:
-        sizes = {"transition": len(self), "input": self.n_inputs, "output": self.n_outputs}
-        parts = [plural(n, word) for word, n in sizes.items()] + [f"h = {shown_range(self.h.min(), self.h.max())}"]
-        if self.groups is not None:
-            parts.append(plural(len(np.unique(self.groups)), "group"))
-        return f"Transitions({', '.join(parts)}, kind = {self.kind})"
-
-    # Parts
-
-    def copy(self) -> Transitions:
-        """The same transitions in arrays of their own."""
-        groups = None if self.groups is None else self.groups.copy()
-        return self._trusted(self.inputs.copy(), self.increments.copy(), self.h.copy(), groups, *self._variables)
-
-    def blocks(self) -> Iterator[Transitions]:
-        """All transitions in order, in blocks of a fixed size."""
-        for rows in slices(len(self)):
-            yield self[rows]
-
-    def __getitem__(self, rows: slice | npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Transitions:
-        """Some of the transitions: a slice, a mask or an array of indices."""
-        if isinstance(rows, list):
-            rows = np.asarray(rows)
-        if not isinstance(rows, slice) and (not isinstance(rows, np.ndarray) or rows.ndim != 1):
-            raise InputError(f"select transitions with a slice, a mask or an array of indices, got {rows!r}")
-        groups = None if self.groups is None else self.groups[rows]
-        chosen = self._trusted(self.inputs[rows], self.increments[rows], self.h[rows], groups, *self._variables)
-        if not len(chosen):
-            raise InputError("there are no transitions left: none was selected")
-        return chosen
-
-    def split(
-        self, held_out: float = 0.1, *, by: Literal["rows", "groups"] = "rows", rng: RNG = None
-    ) -> tuple[Transitions, Transitions]:
-        """Two parts at random: one to learn from, one held out.
-
-        Parameters
-        ----------
-        held_out : float
-            Share of the rows (or of the groups) that is held out, between 0 and 1; at least one is on each side.
-        by : {"rows", "groups"}
-            Whether single transitions or whole trajectories are held out.
-        rng : int, Generator or None
-
-        Returns
-        -------
-        rest, held_out : Transitions
-
-        Examples
-        --------
-        >>> import numpy as np, itofit
-        >>> x = np.linspace(0, 1, 200)
-        >>> data = itofit.Transitions.from_pairs(x, x**2, 0.1)
-        >>> rest, validation = data.split(0.1, rng=0)
-        >>> len(rest), len(validation)
-        (180, 20)
-        """
-        share = fraction("held_out", held_out)
-        random, _ = generator(rng)
-        out = held_out_rows(random, share, len(self), by, self.groups)
-        return self[~out], self[out]
+            return cls.from_pairs(x0, x1, moves.h, moves.groups, names, **driven)
+        return cls.from_underdamped(x0, v0, x1, v1, moves.h, moves.groups, names, velocity_names, **driven)

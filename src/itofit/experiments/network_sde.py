@@ -15,7 +15,7 @@ from itofit.data.names import Kind
 from itofit.experiments.network_units import NetworkUnits
 from itofit.experiments.networks import Network, outputs, triangular
 from itofit.matrices.symmetric import Factor, Structure
-from itofit.model.sde import UnnamedSDE
+from itofit.model.unnamed import UnnamedSDE
 
 _UNITS = ("box", "mean", "unit", "h")
 _NETWORKS = ("drift", "diffusion")

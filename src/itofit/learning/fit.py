@@ -12,13 +12,15 @@ from itofit._blocks import n_threads
 from itofit._checks import RNG, InputError, Option, generator
 from itofit._progress import Progress
 from itofit.data.passes import Data
+from itofit.data.periods import is_periodic
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.long_steps import without_long_steps
-from itofit.learning.noisy.through_noise import Decision, member_through_noise, seen_through_noise
+from itofit.learning.noisy.through_noise import Decision, can_be_noisy, member_through_noise, seen_through_noise
 from itofit.learning.options import FitOptions, NoiseOption
 from itofit.learning.outliers import without_outliers
 from itofit.learning.pipeline import Task, learn
+from itofit.learning.second_order.from_positions import check_options_of_positions, learned_from_positions
 from itofit.learning.verdicts import check_learnable, warn_if_unsettled, warn_of_failures, warn_of_uneven_steps
 from itofit.matrices.links import LinkName
 from itofit.matrices.symmetric import Structure
@@ -55,7 +57,8 @@ def fit(
     Parameters
     ----------
     data : Transitions
-        At least 20; from `Transitions.from_blocks` if they do not fit into memory.
+        At least 20; from `Transitions.from_blocks` if they do not fit into memory. Of positions alone
+        (`Transitions.from_positions`) f and Σ are functions of position and velocity (docs/positions.md).
     structure : {"auto", "full", "diagonal"}
         Learn all of Σ, or its diagonal, the rest being zero. "auto": whichever predicts held-out transitions better;
         with ``refine=False``, all of it.
@@ -156,13 +159,16 @@ def fit(
     for name, function in (("drift", sde.drift_function), ("covariance", sde.covariance_function)):
         if not refine or function.training.parameters.max_iterations is not None:  # else the limit was not the user's
             warn_if_unsettled(function.training, name)
-    warn_of_failures(sde, task.survey, options)
+    if data.kind != "positions":  # whose increments are not those of velocities
+        warn_of_failures(sde, task.survey, options)
     sde = sde if decision is None else decision.sde
     return sde if options.ensemble is None else _with_members(sde, decision, task, options.ensemble, progress)
 
 
 def _learned(task: Task) -> LearnedSDE:
     """What the method that was asked for makes of the data."""
+    if task.data.kind == "positions":
+        return learned_from_positions(task)
     if task.options.refine:
         return learn(task, Automatic(task))
     from itofit.learning.paper.algorithm_2 import Paper  # noqa: PLC0415  (who does not ask for it need not wait for it)
@@ -199,10 +205,19 @@ def _check_data(data: object, options: FitOptions) -> None:
     if not isinstance(data, Data):
         made_by = "from_dataframe" if hasattr(data, "columns") else "from_trajectories and from_pairs"
         raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.{made_by}")
-    if options.known_noise(data.n_outputs) is not None and data.kind != "diffusion":
+    if not options.refine and is_periodic(data.periods).any():
         raise InputError(
-            "{option} needs tracks of states that move as a whole, kind 'diffusion'; these transitions are of kind "
-            "{kind!r}",
+            "{option} knows no periodic variables, whose frequencies must be whole harmonics: make the data without "
+            "{periodic}, or leave refine=False out",
+            option=Option("refine", False),
+            periodic=Option("periodic"),
+        )
+    if data.kind == "positions":
+        check_options_of_positions(options)
+    if options.known_noise(data.n_outputs) is not None and data.kind != "positions" and not can_be_noisy(data):
+        raise InputError(
+            "{option} needs tracks of positions, or of states that move as a whole, kind 'diffusion', without "
+            "covariates and periodic variables; these transitions are of kind {kind!r}",
             option=Option("measurement_noise"),
             kind=data.kind,
         )

@@ -14,8 +14,10 @@ from dataclasses import replace
 import numpy as np
 
 from itofit._checks import Float, InputError
+from itofit.data.covariates import moving
 from itofit.data.filtered import at_most
 from itofit.data.passes import Data, add_up
+from itofit.data.periods import endless
 from itofit.data.step_limits import ROUNDING, none_within_limits
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
@@ -49,17 +51,17 @@ def without_long_steps(task: Task) -> Task:
     if given is None:
         return task
     if given != "auto":
-        return _shortened(task, (1 + ROUNDING) * given)
+        return shortened(task, (1 + ROUNDING) * given)
     usual = USUAL * lengths.h_median
-    if lengths.h_max <= usual or not task.options.refine or task.data.kind == "general":
+    if lengths.h_max <= usual or not task.options.refine or task.data.kind in ("general", "positions"):
         return task
     try:
-        return _shortened(task, _longest(task, usual))
+        return shortened(task, _longest(task, usual))
     except InputError:  # too few are left to learn from
         return task
 
 
-def _shortened(task: Task, longest: float) -> Task:
+def shortened(task: Task, longest: float) -> Task:
     """The task with transitions up to a length alone."""
     lengths = task.survey
     if lengths.h_max <= longest:
@@ -76,7 +78,7 @@ def _shortened(task: Task, longest: float) -> Task:
 def _longest(task: Task, usual: float) -> float:
     """The length of steps that can be followed, at least the usual one."""
     rng = np.random.default_rng(0 if task.seed is None else task.seed)
-    short = _shortened(task, usual)
+    short = shortened(task, usual)
     drift, doubts = _first_drift(replace(short, rng=rng))
     rate = _rate(drift, doubts, _drawn(task.data, rng, 0.0))
     if rate * task.survey.h_max <= LONGEST:
@@ -98,9 +100,10 @@ def _first_drift(task: Task) -> tuple[FourierSeries, FourierSeries]:
 
 def _rate(drift: FourierSeries, doubts: FourierSeries, data: Transitions) -> float:
     """The size of a drift's gradient, in root mean square over transitions and without its noise."""
-    x, d, m = data.inputs, data.n_outputs, data.n_inputs
+    x, d, m, held = data.inputs, data.n_outputs, data.n_inputs, slice(data.n_inputs - data.n_covariates, None)
     unit = x.std(axis=0)
-    in_units = unit / unit[-d:, None]
+    in_units = unit / unit[moving(data), None]
+    in_units[:, held] = 0.0
     J, noise = drift.jacobian(x), (doubts.jacobian(x).reshape(len(x), d, -1, m) ** 2).sum(axis=2)
     size = float(((J * in_units) ** 2).sum())
     certain = 1 - float((noise * in_units**2).sum()) / size if size > 0 else 0.0
@@ -116,10 +119,11 @@ def _contradicted(drift: FourierSeries, data: Transitions, box: Float) -> bool:
     """
     if data.kind == "underdamped":
         return False
-    x, unit = data.inputs, data.increments.std(axis=0)
+    x, unit, state = data.inputs.copy(), data.increments.std(axis=0), moving(data)
+    box = endless(box, data.periods)[:, state]
     for _ in range(SUBSTEPS):
-        x = np.clip(x + data.h[:, None] / SUBSTEPS * drift(x), *box)
-    expected, moved = (x - data.inputs) / unit, data.increments / unit
+        x[:, state] = np.clip(x[:, state] + data.h[:, None] / SUBSTEPS * drift(x), *box)
+    expected, moved = (x - data.inputs)[:, state] / unit, data.increments / unit
     total = float((expected**2).sum())
     share = float((expected * moved).sum()) / total
     error = float(np.sqrt((expected**2 * (moved - share * expected) ** 2).sum())) / total

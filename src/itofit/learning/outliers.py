@@ -1,8 +1,8 @@
 """Single transitions that start far from all others, and are left out of a fit.
 
 Waves and cells are measured by the range of the inputs, which one outlier would make many times as large as that of the
-data. A few are left out, with a warning. More of them are taken for a part of the dynamics: a relaxation from far away,
-say.
+data. A few are left out, with a warning. More of them, or a larger share of few data, are taken for a part of the
+dynamics: a relaxation from far away, say.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from itofit.learning.verdicts import check_learnable
 
 MOST_OUTLIERS = 10
 """Transitions that are left out, at most."""
+RARE = 500
+"""Of so many transitions one may be an outlier; more are the ends of short tracks, one is always allowed."""
 
 
 def without_outliers(task: Task) -> Task:
@@ -36,7 +38,7 @@ def without_outliers(task: Task) -> Task:
         return np.logical_and.reduce([(x >= a) & (x <= b) for x, a, b in zip(block.inputs.T, low, high, strict=True)])
 
     n = add_up(task.data, lambda block, number: int((~inside(block)).sum()))
-    if not 0 < n <= MOST_OUTLIERS:
+    if not 0 < n <= min(MOST_OUTLIERS, max(1, task.survey.n_rows // RARE)):
         return task
     data = those(task.data, inside)
     try:

@@ -172,4 +172,6 @@ def model_of(task: Task, learned: Learned, floored_share: float) -> LearnedSDE:
         drift_in_noise_units=learned.drift_in_noise_units,
         input_names=data.input_names,
         output_names=data.output_names,
+        n_covariates=data.n_covariates,
+        periods=data.periods,
     )

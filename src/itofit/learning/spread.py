@@ -88,6 +88,7 @@ def posterior_squares(parts: Sequence[Solved], unit: Float) -> Float:
 
 def _mean_squares(solved: Solved, p: int) -> Float:
     """M of the amplitudes of each of p outputs, of one problem."""
+    solved = _with_weak_terms(solved)
     used, doubted = _used_and_doubted(solved)
     own = _restricted(solved, used)
     size = len(solved.P) // p
@@ -105,6 +106,15 @@ def _mean_squares(solved: Solved, p: int) -> Float:
         log_evidence.append(ridged.log_evidence)
     weight = np.exp(np.array(log_evidence) - max(log_evidence))
     return np.asarray(np.einsum("s,sjkl->jkl", weight / weight.sum(), np.array(squares)))
+
+
+def _with_weak_terms(solved: Solved) -> Solved:
+    """The problem in which terms that are never switched off have no larger ridge than the data have to say of them.
+
+    That they are probably zero is no certainty: error bars allow for what shrinking has taken away.
+    """
+    stays = np.isin(solved.group, list(solved.stays))
+    return solved._replace(P=np.where(stays, np.minimum(solved.P, np.diagonal(solved.A)), solved.P))
 
 
 def _used_and_doubted(solved: Solved) -> tuple[Int, Float]:

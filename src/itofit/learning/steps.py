@@ -23,6 +23,7 @@ mean is still that of steps of the mean length, by the identity of Wald, but the
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -183,6 +184,7 @@ class _Places:
         self.least_trust = least_trust
         self.last: tuple[Step, _FeaturesOfStep] | None = None
         self.underdamped = data.kind == "underdamped"
+        self.moments = partial(moments_of_step, underdamped=self.underdamped, n_held=data.n_covariates)
         self.weight = self.count * data.h / (self.count @ data.h)
         self.basis, self.scaling, self.learned, self.learned_sigma = basis, scaling, drift, sigma
         self.noise = posterior_squares(drift.systems, drift.unit)
@@ -216,9 +218,7 @@ class _Places:
     def followed(self, drift: Posterior, sigma: Sigma, noise: Float, made: Float) -> _State:
         """The steps that a drift and a covariance make, of whose corrections some shares (2,) were made."""
         series = self.basis.series(drift.amplitudes[:, 0], drift.amplitudes[:, 1:].T, self.scaling)
-        step = moments_of_step(
-            self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))), underdamped=self.underdamped
-        )
+        step = self.moments(self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))))
         return _State(drift, sigma, noise, step, *self.distances(step.mean, step.covariance), made)
 
     def during(self, step: Step) -> _FeaturesOfStep:

@@ -40,13 +40,13 @@ def check_learnable(survey: Survey, data: Data) -> None:
         raise InputError(f"at least {least} transitions are needed to learn from, got {survey.n_rows}{hint}")
     for place, (low, high) in enumerate(zip(survey.low, survey.high, strict=True)):
         column = _variable(data, "inputs", place)
-        if low == high:
+        if low == high or np.ptp(survey.sample[:, place]) == 0 < data.periods[:, place].any():
             raise InputError(
                 "{column} is constant ({low:g}): nothing can be learned of how drift and covariance "
                 "depend on it; {left_out}",
                 column=column,
                 low=low,
-                left_out=Either(python="remove the column", command="leave it out of --state"),
+                left_out=Either(python="remove the column", command="leave it out of --state or --covariate"),
             )
         if not max(-low, high) < LARGEST_INPUT:
             raise InputError("{column} is too large for double precision; change its unit", column=column)
@@ -61,7 +61,7 @@ def check_learnable(survey: Survey, data: Data) -> None:
                 low=low,
                 left_out=Either(
                     python="remove it from the increments (it may stay in the inputs)",
-                    command="leave it out of --state",
+                    command="leave it out of --state or --covariate",
                 ),
             )
         if not LEAST_SQUARE < survey.largest_square[place] < LARGEST_SQUARE:
@@ -83,7 +83,9 @@ def _check_independent(survey: Survey, data: Data) -> None:
     raise InputError(
         f"{{column}} is {relation} of {listed} in every row: their effects cannot be told apart; {{left_out}}",
         column=column,
-        left_out=Either(python="remove one of these columns", command="leave one of them out of --state"),
+        left_out=Either(
+            python="remove one of these columns", command="leave one of them out of --state or --covariate"
+        ),
         **fields,
     )
 

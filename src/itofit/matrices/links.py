@@ -83,9 +83,10 @@ class Spectrum(NamedTuple):
         """From the entries of H, shape (n, p)."""
         if shape.separate:
             return cls(H, None)
-        if shape.d == 2:
-            return cls(*_eigenvalues_of_two(H))
-        return cls(*eigenvalues(to_matrices(H, shape.structure, shape.d)))
+        constant = bool((H[:1] == H).all())
+        own = H[:1] if constant else H
+        eta, Q = _eigenvalues_of_two(own) if shape.d == 2 else eigenvalues(to_matrices(own, shape.structure, shape.d))
+        return cls(np.repeat(eta, len(H), axis=0), np.repeat(Q, len(H), axis=0)) if constant else cls(eta, Q)
 
     def diagonal(self, turned: Float) -> Float:
         """The diagonal of what `turned` returns, shape (n, d)."""

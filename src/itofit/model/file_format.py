@@ -18,10 +18,11 @@ import numpy.typing as npt
 
 from itofit._checks import InputError, ModelFileError, count, flag, one_of, positive
 from itofit.data.names import Kind
+from itofit.data.periods import is_periodic
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
-from itofit.model.measurement import MeasurementNoise
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.training import (
     Candidate,
     DataSummary,
@@ -51,6 +52,7 @@ RECORDS = (
     LeftOut,
     StepCorrection,
     MeasurementNoise,
+    HiddenVelocity,
     Candidate,
 )
 """Classes that a model consists of, besides models themselves."""
@@ -192,9 +194,14 @@ def _check_model(sde: LearnedSDE) -> None:
     one_of("link", sde.link, tuple(LINKS))
     one_of("kind", sde.kind, get_args(Kind))
     flag("drift_in_noise_units", sde.drift_in_noise_units)
-    if sde.kind != "general" and m != (d if sde.kind == "diffusion" else 2 * d):
-        raise InputError(f"a model of kind {sde.kind!r} with {d} outputs cannot have {m} inputs")
+    s = m - count("n_covariates", sde.n_covariates, least=0)
+    if s < 1 or (sde.kind != "general" and s != (d if sde.kind == "diffusion" else 2 * d)):
+        raise InputError(f"a model of kind {sde.kind!r} with {d} outputs cannot have {s} inputs besides covariates")
     _check_array("box", sde.box, (2, m))
+    _check_array("periods", sde.periods, (2, m))
+    periodic = is_periodic(sde.periods)
+    if sde.periods[:, ~periodic].any() or (sde.periods != sde.box)[:, periodic].any():
+        raise InputError("periods must be the range of periodic inputs, and zero for others")
     _check_array("floor_factor", sde.floor_factor, (d, d))
     _check_array("limits", np.minimum(sde.limits, LARGEST), (2, d))
     if not (sde.box[0] < sde.box[1]).all() or not (np.diagonal(sde.floor_factor) > 0).all():
@@ -204,6 +211,7 @@ def _check_model(sde: LearnedSDE) -> None:
     _check_function("drift_function", sde.drift_function, m, d)
     _check_function("covariance_function", sde.covariance_function, m, len(entries(sde.structure, d)[0]))
     _check_correction(sde)
+    _check_hidden_velocity(sde)
     _check_measurement(sde)
     _check_origin(sde)
 
@@ -279,13 +287,28 @@ def _check_correction(sde: LearnedSDE) -> None:
     one_of("step_correction.outcome", correction.outcome, get_args(StepOutcome))
 
 
+def _check_hidden_velocity(sde: LearnedSDE) -> None:
+    """The same for velocities that were not observed."""
+    hidden, d = sde.hidden_velocity, sde.n_outputs
+    if hidden is None:
+        return
+    _check_kind("hidden_velocity", hidden, HiddenVelocity)
+    if sde.kind != "underdamped":
+        raise InputError(f"a model of kind {sde.kind!r} cannot have hidden velocities")
+    _check_array("hidden_velocity.mean", hidden.mean, (d,))
+    _check_array("hidden_velocity.covariance", hidden.covariance, (d, d))
+    if not np.linalg.eigvalsh(hidden.covariance)[0] >= 0:
+        raise InputError("hidden_velocity.covariance must be positive semidefinite")
+    count("hidden_velocity.substeps", hidden.substeps)
+
+
 def _check_measurement(sde: LearnedSDE) -> None:
     """The same for errors of measurement."""
     noise, d = sde.measurement_noise, sde.n_outputs
     if noise is None:
         return
     _check_kind("measurement_noise", noise, MeasurementNoise)
-    if sde.kind != "diffusion":
+    if sde.kind != "diffusion" and sde.hidden_velocity is None:
         raise InputError(f"a model of kind {sde.kind!r} cannot have errors of measurement")
     _check_array("measurement_noise.covariance", noise.covariance, (d, d))
     _check_array("measurement_noise.std", noise.std, (d, d))

@@ -56,7 +56,9 @@ class Step(NamedTuple):
         return np.asarray(START_WEIGHT * function(self.start) + (1 - START_WEIGHT) * later)
 
 
-def moments_of_step(x: Float, h: Float, drift: Function, covariance: Function, *, underdamped: bool) -> Step:
+def moments_of_step(
+    x: Float, h: Float, drift: Function, covariance: Function, *, underdamped: bool, n_held: int = 0
+) -> Step:
     """Mean and covariance of one step.
 
     Parameters
@@ -69,21 +71,23 @@ def moments_of_step(x: Float, h: Float, drift: Function, covariance: Function, *
         f and Σ: arrays of shape (n, m) to (n, d) and (n, d, d).
     underdamped : bool
         Whether the inputs are the new position and the old velocity.
+    n_held : int
+        How many of the inputs, the last ones, are covariates: they are held during the step.
     """
-    step = h[:, None]
+    step, s = h[:, None], x.shape[1] - n_held
+    d = s // 2 if underdamped else s
     force = drift(x) if underdamped else None
 
     def place(time: float, move: Float) -> Float:
         """The inputs after a share of the step in which the moving part moved."""
         if force is None:
-            return x + move
-        velocity = x[:, move.shape[1] :]
-        position = x[:, : move.shape[1]] - (1 - time) * step * velocity - 0.5 * (1 - time**2) * step**2 * force
-        return np.concatenate([position, velocity + move], axis=1)
+            return np.concatenate([x[:, :s] + move, x[:, s:]], axis=1) if n_held else x + move
+        velocity = x[:, d:s]
+        position = x[:, :d] - (1 - time) * step * velocity - 0.5 * (1 - time**2) * step**2 * force
+        return np.concatenate([position, velocity + move, x[:, s:]], axis=1)
 
     def stage(time: float, move: Float, root: Float) -> tuple[Float, Float, Float, Float]:
         """Rates of mean and covariance at a share of the step, the places they are taken at, and how far away."""
-        d = move.shape[1]
         columns = np.sqrt(d) * np.moveaxis(root, 2, 0)
         away = np.concatenate([columns, -columns])
         places = np.stack([place(time, move + each) for each in away])
@@ -92,7 +96,7 @@ def moments_of_step(x: Float, h: Float, drift: Function, covariance: Function, *
         cross = np.einsum("pni,pnj->nij", away, f) / (2 * d)
         return f.mean(axis=0), sigma.mean(axis=0) + cross + cross.swapaxes(1, 2), places, away
 
-    start = place(0.0, np.zeros((len(x), x.shape[1] // 2 if underdamped else x.shape[1])))
+    start = place(0.0, np.zeros((len(x), d)))
     f, sigma = drift(start), covariance(start)
     root = factors(sigma)
     scale = np.sqrt(h)[:, None, None]
@@ -110,13 +114,15 @@ def rates_of_change(jacobian: Float, unit: Float, *, underdamped: bool) -> Float
     Parameters
     ----------
     jacobian : array of shape (n, d, m)
+        Derivatives by covariates, after those by the state, do not count: they are held.
     unit : array of shape (m,)
         Of each input, which norms do not depend on.
     underdamped : bool
     """
     d = jacobian.shape[1]
-    scaled = jacobian * unit / unit[-d:, None]
-    rate = np.linalg.norm(scaled[:, :, -d:], 2, axis=(1, 2))
+    moving = slice(d, 2 * d) if underdamped else slice(d)
+    scaled = jacobian[:, :, moving] * unit[moving] / unit[moving, None]
+    rate = np.linalg.norm(scaled, 2, axis=(1, 2))
     if not underdamped:
         return np.asarray(rate)
     by_position = np.linalg.norm(jacobian[:, :, :d] * unit[:d] / unit[:d, None], 2, axis=(1, 2))

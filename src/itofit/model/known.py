@@ -11,7 +11,7 @@ import numpy.typing as npt
 from itofit._checks import Float, InputError
 from itofit.data.names import Kind
 from itofit.matrices.symmetric import Factor
-from itofit.model.sde import UnnamedSDE
+from itofit.model.unnamed import UnnamedSDE
 
 Function = Callable[[Float], Float]
 
@@ -27,7 +27,9 @@ class KnownSDE(UnnamedSDE):
     sigma : callable
         Inputs of shape (n, m) to (n, d, d).
     n_inputs, n_outputs : int
-        m and d; the system is underdamped if m = 2d.
+        m and d; the system is underdamped if it has 2d inputs besides covariates.
+    n_covariates : int
+        How many of the inputs, the last ones, come from outside and do not move.
     general : bool
         Whether the inputs do not follow from the state that moves; m and d may then be any numbers.
 
@@ -45,9 +47,10 @@ class KnownSDE(UnnamedSDE):
     n_inputs: int = 1
     n_outputs: int = 1
     general: bool = False
+    n_covariates: int = 0
 
     def __post_init__(self) -> None:
-        if not self.general and self.n_inputs not in (self.n_outputs, 2 * self.n_outputs):
+        if not self.general and self.n_inputs - self.n_covariates not in (self.n_outputs, 2 * self.n_outputs):
             raise InputError(
                 f"{self.n_outputs} outputs need as many inputs, or twice as many if the system is underdamped, "
                 f"got {self.n_inputs}; general=True allows inputs that do not follow from the state that moves"
@@ -58,7 +61,7 @@ class KnownSDE(UnnamedSDE):
         """General if it was said to be; underdamped if there are a position and a velocity for each output."""
         if self.general:
             return "general"
-        return "diffusion" if self.n_inputs == self.n_outputs else "underdamped"
+        return "diffusion" if self.n_inputs - self.n_covariates == self.n_outputs else "underdamped"
 
     @property
     def box(self) -> Float:

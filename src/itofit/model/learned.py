@@ -10,14 +10,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
-from itofit._checks import Float, InputError, Option, fraction
+from itofit._checks import Float, InputError, Option, flag, fraction
 from itofit.data.names import Kind, names_of
 from itofit.data.passes import Data
+from itofit.data.transitions import Transitions
 from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import States, smoothed_states
-from itofit.model.measurement import MeasurementNoise
+from itofit.model.likelihood import student_nll
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.sde import BATCH_ROWS, SDE
 from itofit.model.summary import dimensions, summary_of
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
@@ -25,6 +27,8 @@ from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepC
 UNLIMITED = np.array([[-np.inf], [np.inf]])
 BEYOND_LIMITS = 10.0
 """Factor beyond the limits of Σ at which intervals of variances end."""
+LEAST_FREEDOM, MOST_FREEDOM = 1.0, 1e6
+"""Degrees of freedom of Student's distribution: where Σ could be anything, and where it is Gaussian to a millionth."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -75,8 +79,14 @@ class LearnedSDE(SDE):
         Whether `drift_function` is g in f = Σ^½ g, as the paper's additional drift step learns it.
     measurement_noise : MeasurementNoise or None
         Errors with which the state was observed; drift and covariance are without them. None if there are none.
+    hidden_velocity : HiddenVelocity or None
+        Of a second-order system that was learned from positions alone: velocities where a track starts.
     input_names, output_names : tuples of str
         What the m inputs and d outputs are called; by default x, or x1, x2, ..., as in `Transitions`.
+    n_covariates : int
+        How many of the inputs, the last ones, come from outside and do not move.
+    periods : array of shape (2, m)
+        Where one period of each input begins and ends; both zero if it is not periodic.
     """
 
     drift_function: LearnedFunction
@@ -99,13 +109,18 @@ class LearnedSDE(SDE):
     drift_in_noise_units: bool = False
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
+    n_covariates: int = 0
+    periods: Float = None  # type: ignore[assignment]  # then zeros
     measurement_noise: MeasurementNoise | None = None
+    hidden_velocity: HiddenVelocity | None = None
 
     def __post_init__(self) -> None:
         form = self.n_inputs, self.n_outputs, self.kind
-        inputs, outputs = names_of(*form, self.input_names or None, self.output_names or None)
+        inputs, outputs = names_of(*form, self.input_names or None, self.output_names or None, self.n_covariates)
         object.__setattr__(self, "input_names", inputs)
         object.__setattr__(self, "output_names", outputs)
+        if self.periods is None:
+            object.__setattr__(self, "periods", np.zeros((2, self.n_inputs)))
 
     # The functions
 
@@ -248,6 +263,8 @@ class LearnedSDE(SDE):
     @property
     def scheme(self) -> Scheme:
         """The one that this model is meant for: "corrected" if it was corrected for the length of steps."""
+        if self.hidden_velocity is not None:
+            return "corrected"
         if self.measurement_noise is not None:
             return "corrected" if self.measurement_noise.corrected else "euler"
         return "euler" if self.step_correction is None or self.step_correction.withheld else "corrected"
@@ -260,7 +277,7 @@ class LearnedSDE(SDE):
         ``sde.drift(x) - sde.one_step.drift(x)``.
         """
         correction = self.step_correction
-        if self.measurement_noise is not None:
+        if self.measurement_noise is not None or self.hidden_velocity is not None:
             raise InputError("this model was learned through a filter, whose steps have the moments of finite ones")
         if correction is None:
             raise InputError(
@@ -272,16 +289,85 @@ class LearnedSDE(SDE):
         for start in range(0, len(points), BATCH_ROWS):
             at = points[start : start + BATCH_ROWS]
             h = np.full(len(at), correction.h)
-            step = moments_of_step(at, h, self.drift, self.covariance, underdamped=self.kind == "underdamped")
+            underdamped, n_held = self.kind == "underdamped", self.n_covariates
+            step = moments_of_step(at, h, self.drift, self.covariance, underdamped=underdamped, n_held=n_held)
             change = step.average(correction.spread) - correction.spread(at)
             squares = (step.average(self.drift) - self.drift(at)) ** 2
             trust[start : start + len(at)] = correction.trust(variances(change, self.n_outputs), squares)
         return trust
 
+    # How good it is
+
+    @overload
+    def nll(
+        self, data: Data, pointwise: Literal[False] = False, scheme: Scheme | None = None, *, predictive: bool = False
+    ) -> float: ...
+    @overload
+    def nll(
+        self, data: Data, pointwise: Literal[True], scheme: Scheme | None = None, *, predictive: bool = False
+    ) -> Float: ...
+    def nll(
+        self, data: Data, pointwise: bool = False, scheme: Scheme | None = None, *, predictive: bool = False
+    ) -> float | Float:
+        """Mean negative log-likelihood of transitions: smaller is better.
+
+        Parameters
+        ----------
+        data : Transitions
+            Preferably held out of training.
+        pointwise : bool
+            Return the value of each transition, shape (n,), instead of the mean: for paired comparisons.
+        scheme : {"euler", "corrected"}, optional
+            The moments of a step: those of Euler and Maruyama, h f and h Σ, which is the loss of the paper; or those
+            of `step_moments`, with which models of data with different h can be compared. None: the model's own
+            `scheme`.
+        predictive : bool
+            Count what the model does not know: the error of the drift adds to the noise of a step, and where Σ is
+            uncertain steps have the heavy tails of Student's distribution (docs/error-bars.md). False: Gaussian steps
+            of `drift` and `covariance` as they are, which loses much where few data leave them uncertain.
+
+        Of a model with `measurement_noise` it is the likelihood of the observation at the end of each transition given
+        all before it in its track: that of the innovations of a filter.
+
+        Examples
+        --------
+        >>> import numpy as np, itofit
+        >>> path = np.cumsum(np.random.default_rng(0).normal(size=400))
+        >>> data = itofit.Transitions.from_trajectories(path, dt=1.0)
+        >>> sde = itofit.fit(data[:200], rng=0)
+        >>> sde.nll(data[200:], pointwise=True, predictive=True).shape
+        (200,)
+        """
+        if not flag("predictive", predictive):
+            return super().nll(data, pointwise, scheme)  # type: ignore[call-overload]
+        if self.measurement_noise is not None:
+            raise InputError(
+                "{option} is for states that were observed as they are; this model has errors of measurement",
+                option=Option("predictive", True),
+            )
+        scheme = self._checked_scheme(scheme)
+        self._check_data("nll", data)
+        return self._summed(lambda block: self._predictive_nll(block, scheme), data, pointwise)
+
+    def _predictive_nll(self, block: Transitions, scheme: Scheme) -> Float:
+        """Loss of each transition, with the errors of drift and covariance in its distribution.
+
+        Errors of the outputs' drifts are correlated as their noises are, which is so for regressions on the same
+        features. A variance whose relative standard deviation is s is as well known as from ν = 2/s² observations.
+        """
+        mean, covariance = self._moments(block.inputs, block.h, scheme)
+        _, drift_error = self.drift(block.inputs, return_std=True)
+        sigma, sigma_error = (np.diagonal(a, axis1=1, axis2=2) for a in self.covariance(block.inputs, return_std=True))
+        noise = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+        added = np.sqrt(block.h)[:, None] * drift_error / noise
+        covariance = covariance * (1 + added[:, :, None] * added[:, None, :])
+        freedom = 2 / np.mean((sigma_error / sigma) ** 2, axis=1).clip(2 / MOST_FREEDOM, 2 / LEAST_FREEDOM)
+        return student_nll(block.increments, block.h, mean, covariance, freedom)
+
     # States behind observations
 
     def states(self, data: Data) -> States:
-        """The states behind noisy observations, given all observations of their tracks.
+        """The states behind noisy observations or positions alone, given all observations of their tracks.
 
         Parameters
         ----------
@@ -291,8 +377,9 @@ class LearnedSDE(SDE):
         Returns
         -------
         States
-            Means and standard deviations, of shape (n, d) each: ``x`` and ``std`` where the n transitions start,
-            ``end`` and ``end_std`` where they end.
+            Means and standard deviations, of shape (n, s) each: ``x`` and ``std`` where the n transitions start,
+            ``end`` and ``end_std`` where they end. The state has s = d variables; for a model that was learned from
+            positions s = 2d, positions before velocities.
 
         Examples
         --------
@@ -308,11 +395,15 @@ class LearnedSDE(SDE):
         >>> bool(np.std(states.x[:, 0] - x[:-1]) < 0.6 * np.std(y - x))
         True
         """
-        if self.measurement_noise is None:
+        if self.measurement_noise is None and self.hidden_velocity is None:
             raise InputError(
                 "this model was learned without errors of measurement: its states are the observations themselves"
             )
         self._check_data("states", data)
+        if not self._seen_through_filter(data):
+            raise InputError(
+                "states needs positions alone, as the model was learned from: make them with Transitions.from_positions"
+            )
         return smoothed_states(self, data, self.data.h_mean, self.scheme)
 
     # What it says of itself

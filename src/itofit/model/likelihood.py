@@ -1,8 +1,9 @@
-"""The Euler-Maruyama likelihood of transitions."""
+"""The likelihood of transitions: of Gaussian steps, and of steps whose covariance is uncertain itself."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import gammaln
 
 from itofit._checks import Float
 from itofit.matrices.symmetric import factors
@@ -29,10 +30,39 @@ def gaussian_nll(increments: Float, h: Float, drift: Float, covariance: Float) -
     -------
     array of shape (n,)
     """
+    squares, log_det = _whitened(increments, h, drift, covariance)
+    return np.asarray(0.5 * squares + log_det + 0.5 * increments.shape[1] * np.log(2 * np.pi * h))
+
+
+def student_nll(increments: Float, h: Float, drift: Float, covariance: Float, freedom: Float) -> Float:
+    """Negative log-likelihood of each transition if its covariance is known only as well as from some observations.
+
+    With a covariance whose scale was estimated from ν of them, a Gaussian step has Student's distribution of ν degrees
+    of freedom: Gaussian for large ν, with heavy tails for a few.
+
+    Parameters
+    ----------
+    increments, h, drift, covariance : arrays
+        As for `gaussian_nll`.
+    freedom : array of shape (n,)
+        ν, positive.
+
+    Returns
+    -------
+    array of shape (n,)
+    """
     d = increments.shape[1]
+    squares, log_det = _whitened(increments, h, drift, covariance)
+    tails = 0.5 * (freedom + d) * np.log1p(squares / freedom)
+    norm = gammaln(0.5 * freedom) - gammaln(0.5 * (freedom + d)) + 0.5 * d * np.log(np.pi * freedom * h)
+    return np.asarray(tails + norm + log_det)
+
+
+def _whitened(increments: Float, h: Float, drift: Float, covariance: Float) -> tuple[Float, Float]:
+    """|L⁻¹ (r/s)|² / h and log det L + Σ log s_i of each transition."""
     s = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
     L = factors(covariance) / s[:, :, None]
     residual = (increments - h[:, None] * drift) / s
     white = np.linalg.solve(L, residual[:, :, None])[:, :, 0]
     log_det = np.log(s * np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
-    return np.asarray(0.5 * (white**2).sum(axis=1) / h + log_det + 0.5 * d * np.log(2 * np.pi * h))
+    return np.asarray((white**2).sum(axis=1) / h), np.asarray(log_det)

@@ -1,4 +1,4 @@
-"""MeasurementNoise: the errors with which a state was observed, as a part of a learned model."""
+"""How a state was observed, as a part of a learned model: with errors, or without its velocities."""
 
 from __future__ import annotations
 
@@ -63,3 +63,20 @@ class MeasurementNoise:
         )
         gain = f"; it makes the observations more likely by {self.gain:.1f} nats ({shown_p(self.p)})"
         return f"{known}standard deviation {sds}{'' if self.known else gain}; f and Σ are without it"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HiddenVelocity:
+    """Velocities of a second-order system whose positions alone were observed, where a track starts.
+
+    Parameters
+    ----------
+    mean : array of shape (d,)
+    covariance : array of shape (d, d)
+    substeps : int
+        Parts that the filter makes a step of, one after the other, where a step is long.
+    """
+
+    mean: Float
+    covariance: Float
+    substeps: int

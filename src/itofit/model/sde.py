@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import numpy as np
@@ -27,16 +28,18 @@ from itofit._checks import (
 )
 from itofit._progress import Progress
 from itofit.data.layout import optional
-from itofit.data.names import Kind, check_variables, default_names
+from itofit.data.names import Kind, check_variables, with_velocities
 from itofit.data.passes import Data, add_up
+from itofit.data.periods import endless, wrapped
 from itofit.data.trajectories import frame_of
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import Factor, factors, square_root
+from itofit.model.drivers import Drive, driver_of, refuse_state_alone
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import innovations, total_loss
 from itofit.model.likelihood import gaussian_nll
-from itofit.model.measurement import MeasurementNoise
-from itofit.model.simulation import Outside, Steps, gaussian_paths
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
+from itofit.model.simulation import Outside, Steps, gaussian_paths, not_simulated, outside_text
 
 BATCH_ROWS = 65_536
 """Rows taken together where each has a matrix of its own, to bound the memory of all."""
@@ -78,6 +81,32 @@ class SDE(ABC):
             """Smallest and largest value of each input between which the functions are known: shape (2, m)."""
 
     measurement_noise: MeasurementNoise | None = None
+    hidden_velocity: HiddenVelocity | None = None
+
+    @property
+    def n_covariates(self) -> int:
+        """How many of the inputs, the last ones, come from outside and do not move."""
+        return 0
+
+    @property
+    def periods(self) -> Float:
+        """Where one period of each input begins and ends, both zero if it is not periodic: shape (2, m)."""
+        return np.zeros((2, self.n_inputs))
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """What the inputs that are the state are called."""
+        return self.input_names[: self.n_inputs - self.n_covariates]
+
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        """What the inputs from outside are called."""
+        return self.input_names[self.n_inputs - self.n_covariates :]
+
+    @property
+    def _range(self) -> Float:
+        """The box, without ends in the directions of periodic inputs."""
+        return endless(self.box, self.periods)
 
     @property
     def scheme(self) -> Scheme:
@@ -114,11 +143,14 @@ class SDE(ABC):
 
     def _points(self, x: npt.ArrayLike) -> Float:
         """Points as an array of shape (n, m); of a data frame with columns of the inputs' names, those columns."""
-        return columns("x", self._in_order(x), n_columns=self.n_inputs)
+        given = self._in_order(x, self.input_names)
+        if self.n_covariates:
+            refuse_state_alone(given, self.state_names, self.covariate_names)
+        return columns("x", given, n_columns=self.n_inputs)
 
-    def _in_order(self, x: npt.ArrayLike) -> npt.ArrayLike:
-        """Of a data frame with columns of the inputs' names, those columns in their order; anything else as it is."""
-        names = list(self.input_names)
+    def _in_order(self, x: npt.ArrayLike, wanted: tuple[str, ...]) -> npt.ArrayLike:
+        """Of a data frame with columns of some names, those columns in their order; anything else as it is."""
+        names = list(wanted)
         if hasattr(x, "columns") and set(names) <= set(x.columns):
             return x[names]  # type: ignore[index]
         return x
@@ -170,7 +202,7 @@ class SDE(ABC):
         """
 
         def at(points: Float) -> Float:
-            return np.clip(points, *self.box) if within else points
+            return np.clip(points, *self._range) if within else points
 
         if scheme == "euler":
             return self.drift(at(x)), self.covariance(at(x))
@@ -180,6 +212,7 @@ class SDE(ABC):
             lambda points: self.drift(at(points)),
             lambda points: self.covariance(at(points)),
             underdamped=self.kind == "underdamped",
+            n_held=self.n_covariates,
         )
         return step.mean, step.covariance
 
@@ -216,22 +249,27 @@ class SDE(ABC):
             of `step_moments`, with which models of data with different h can be compared. None: the model's own
             `scheme`.
 
-        Of a model with `measurement_noise` it is the likelihood of the observation at the end of each transition given
-        all before it in its track: that of the innovations of a filter.
+        Of a model with `measurement_noise`, and of positions alone, it is the likelihood of the observation at the end
+        of each transition given all before it in its track: that of the innovations of a filter.
         """
         scheme = self._checked_scheme(scheme)
         self._check_data("nll", data)
-        if self.measurement_noise is not None:
+        if self._seen_through_filter(data):
             return self._nll_of_observations(data, pointwise, scheme)
 
-        def losses(block: Transitions, number: int) -> list[Float]:
-            return [gaussian_nll(block.increments, block.h, *self._moments(block.inputs, block.h, scheme))]
+        def losses(block: Transitions) -> Float:
+            return gaussian_nll(block.increments, block.h, *self._moments(block.inputs, block.h, scheme))
+
+        return self._summed(losses, data, pointwise)
+
+    def _summed(self, losses: Callable[[Transitions], Float], data: Data, pointwise: bool) -> float | Float:
+        """Losses (n,) of transitions, or their mean."""
 
         def total(block: Transitions, number: int) -> tuple[float, int]:
-            return float(losses(block, number)[0].sum()), len(block)
+            return float(losses(block).sum()), len(block)
 
         if pointwise:
-            return np.concatenate(add_up(data, losses, most_rows=BATCH_ROWS))
+            return np.concatenate(add_up(data, lambda block, number: [losses(block)], most_rows=BATCH_ROWS))
         loss, n = add_up(data, total, most_rows=BATCH_ROWS)
         return loss / n
 
@@ -242,11 +280,23 @@ class SDE(ABC):
             return innovations(observed, data, observed.data.h_mean, scheme).loss
         return total_loss(observed, data, observed.data.h_mean, scheme)
 
+    def _seen_through_filter(self, data: Data) -> bool:
+        """Whether the states of this equation follow from data by a filter alone."""
+        return data.kind == "positions" or (self.measurement_noise is not None and self.kind == "diffusion")
+
     def _check_data(self, what: str, data: object) -> None:
         """Raise unless data are transitions of the variables of this equation."""
         if not isinstance(data, Data):
             raise InputError(f"{what} needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
-        check_variables(self, data)
+        if data.kind == "positions" and self.hidden_velocity is None:
+            raise InputError(
+                "the data are positions alone, but the model was not learned from such: {advice}",
+                advice=Either(
+                    python="make them with from_trajectories, or with from_underdamped if velocities are known",
+                    command="leave out --second-order, or name the columns of velocities with --velocity",
+                ),
+            )
+        check_variables(self, with_velocities(data))
 
     # Simulation
 
@@ -257,6 +307,7 @@ class SDE(ABC):
         dt: float,
         n_steps: int,
         *,
+        covariates: Drive | None = None,
         scheme: Scheme | None = None,
         outside: Outside = "nearest",
         observed: bool = False,
@@ -271,6 +322,7 @@ class SDE(ABC):
         dt: float,
         n_steps: int,
         *,
+        covariates: Drive | None = None,
         scheme: Scheme | None = None,
         outside: Outside = "nearest",
         observed: bool = False,
@@ -284,6 +336,7 @@ class SDE(ABC):
         dt: float,
         n_steps: int,
         *,
+        covariates: Drive | None = None,
         scheme: Scheme | None = None,
         outside: Outside = "nearest",
         observed: bool = False,
@@ -302,6 +355,11 @@ class SDE(ABC):
             Time step.
         n_steps : int
             Number of steps.
+        covariates : array or callable, optional
+            What drives the equation from outside, if something does: an array of shape (n_steps, k), or (n_paths,
+            n_steps, k) for each path its own, (k,) if it is constant; or a function of time from 0 that returns (k,)
+            or (n_paths, k). A step is made with the values at its start. One more row, after the last step, may be
+            there.
         scheme : {"euler", "corrected"}, optional
             "euler": steps of mean dt·f and covariance dt·Σ (symplectic ones for underdamped systems). "corrected": of
             the moments that `step_moments` gives for dt, at about ten times the cost; a model that was corrected for
@@ -317,11 +375,13 @@ class SDE(ABC):
             Show progress; None: on a terminal, after two seconds.
         as_frame : bool
             Return a pandas DataFrame with a row for each path and time, which `Transitions.from_dataframe` and
-            `itofit.files.read_transitions` take: columns track (from 0), time (from 0) and the names of the state.
+            `itofit.files.read_transitions` take: columns track (from 0), time (from 0), the names of the state, and
+            those of covariates.
 
         Returns
         -------
         array of shape (n_paths, n_steps + 1, s), or DataFrame of n_paths · (n_steps + 1) rows
+            Periodic variables are within their period; np.unwrap(..., period=...) undoes that.
 
         Examples
         --------
@@ -336,15 +396,7 @@ class SDE(ABC):
         ['track', 'time', 'x']
         """
         if self.kind == "general":
-            raise InputError(
-                "this model was learned from transitions of kind 'general', whose inputs do not follow from the "
-                "state that moves; {advice}",
-                advice=Either(
-                    python="build the data with from_pairs, from_trajectories or from_underdamped, or use drift and "
-                    "diffusion in your own scheme",
-                    command="learn it from a table of tracks, or from arrays x0 and x1",
-                ),
-            )
+            raise not_simulated()
         dt, n_steps = positive("dt", dt), count("n_steps", n_steps)
         scheme = self._checked_scheme(scheme)
         one_of("outside", outside, get_args(Outside))
@@ -354,22 +406,19 @@ class SDE(ABC):
             text = "{table} needs the column {name!r}, but a variable is called so"
             raise InputError(text, table=Either(python="as_frame=True", command="the table"), name=taken[0])
         random, _ = generator(rng)
+        starts = self._starts(x0)
+        driver = driver_of(covariates, self.covariate_names, len(starts), n_steps, dt)
+        steps = self._steps(dt, scheme, outside)._replace(covariates=None if driver is None else driver.at)
         with Progress(progress) as bar, one_blas_thread:  # set once, and not for each of many small products
-            paths, share_outside = gaussian_paths(
-                random, self._starts(x0), dt, n_steps, self._steps(dt, scheme, outside), bar
-            )
+            paths, share_outside = gaussian_paths(random, starts, dt, n_steps, steps, bar)
         if share_outside and outside != "stop":
-            share = f"{share_outside:.2%}" if share_outside >= 1e-4 else "Less than 0.01%"
-            used = "those of the nearest point in it" if outside == "nearest" else "values extrapolated from it"
-            warnings.warn(
-                f"{share} of the steps were outside the range of the data, where nothing is known of drift "
-                f"and covariance: {used} were used",
-                ExtrapolationWarning,
-                stacklevel=2,
-            )
+            warnings.warn(outside_text(share_outside, outside), ExtrapolationWarning, stacklevel=2)
         if flag("observed", observed) and self.measurement_noise is not None:
             root = square_root(self.measurement_noise.covariance[None], "symmetric")[0]
-            paths += random.standard_normal(paths.shape) @ root
+            seen = paths[:, :, : self.n_outputs]  # positions, if there are velocities as well
+            seen += random.standard_normal(seen.shape) @ root
+        if as_frame and driver is not None:
+            paths = np.concatenate([paths, driver.over(n_steps + 1)], axis=2)
         return frame_of(pandas, paths, dt, self.input_names) if as_frame else paths
 
     def _steps(self, dt: float, scheme: Scheme, outside: Outside) -> Steps:
@@ -378,36 +427,23 @@ class SDE(ABC):
         def rates(at: Float) -> tuple[Float, Float]:
             within = outside != "extrapolate"
             if scheme == "euler":
-                near = np.clip(at, *self.box) if within else at
+                near = np.clip(at, *self._range) if within else at
                 return self.drift(near), self._root(near)
             mean, covariance = self._moments(at, np.full(len(at), dt), scheme, within=within)
             return mean, factors(covariance)
 
         underdamped = self.kind == "underdamped"
         force = self.drift if scheme == "corrected" and underdamped else None
-        return Steps(rates, self.box, outside, underdamped, force)
+        periods = self.periods[:, : len(self.state_names)]
+        return Steps(rates, self._range, outside, underdamped, force, periods=periods if periods.any() else None)
 
     def _starts(self, x0: npt.ArrayLike) -> Float:
         """Initial states as an array of shape (n_paths, s)."""
-        s = self.n_outputs if self.kind == "diffusion" else 2 * self.n_outputs
-        starts = float_array("x0", self._in_order(x0))
+        s = len(self.state_names)
+        starts = float_array("x0", self._in_order(x0, self.state_names))
         if starts.ndim == 0 or (s > 1 and starts.shape == (s,)):
             starts = starts.reshape(1, -1)
         starts = columns("x0", starts, n_columns=s)
         if not len(starts):
             raise InputError("{x0} holds no starting point", x0=Option("x0"))
-        return starts
-
-
-class UnnamedSDE(SDE):
-    """An equation whose variables have the default names: x, or x1, x2, ..."""
-
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """What the inputs are called."""
-        return default_names(self.n_inputs, self.n_outputs, self.kind)[0]
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """What the outputs are called."""
-        return default_names(self.n_inputs, self.n_outputs, self.kind)[1]
+        return wrapped(starts, self.periods[:, :s])

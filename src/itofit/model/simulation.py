@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from itofit._checks import Float
+from itofit._checks import Either, Float, InputError
 from itofit._progress import Progress
+from itofit.data.periods import wrapped
 
 Outside = Literal["nearest", "extrapolate", "stop"]
 Rates = Callable[[Float], tuple[Float, Float]]
@@ -19,10 +20,12 @@ class Steps(NamedTuple):
     """How paths move."""
 
     rates: Rates  # mean and root of the covariance of a step, per time
-    box: Float  # (2, s): range in which the rates are known
+    box: Float  # (2, m): range in which the rates are known, without ends where inputs are periodic
     outside: Outside  # beyond it: rates at the nearest point of the box, or where the path is, or it stays there
     underdamped: bool  # positions move first, with the old velocity; then the velocity, by the rates there
     force: Callable[[Float], Float] | None = None  # f, if positions move by the mean velocity of the step
+    covariates: Callable[[int], Float] | None = None  # number of a step to (n, m − s), the last of the inputs
+    periods: Float | None = None  # (2, s): of the state
 
 
 def gaussian_paths(
@@ -46,7 +49,7 @@ def gaussian_paths(
     paths : array of shape (n_paths, n_steps + 1, s)
     share_outside : float
     """
-    rates, box, outside, underdamped, force = steps
+    rates, box, outside, underdamped, force, covariates, periods = steps
     n_paths, s = state.shape
     d = s // 2 if underdamped else s
     paths = np.empty((n_paths, n_steps + 1, s))
@@ -56,28 +59,60 @@ def gaussian_paths(
     for i in range(n_steps):
         noise = np.sqrt(dt) * rng.standard_normal((n_paths, d, 1))
         state = state.copy()
+        held = None if covariates is None else covariates(i)
         if underdamped:
             velocity = state[:, d:].copy()
             if force is not None:
-                velocity += 0.5 * dt * force(_a_third_on(state, dt, box, outside))
+                velocity += 0.5 * dt * force(_a_third_on(state, held, dt, box, outside))
             state[:, :d] += np.where(moving, dt * velocity, 0.0)
-        nearest = np.clip(state, box[0], box[1])
-        left = (state != nearest).any(axis=1, keepdims=True)
+        at = _with(state, held)
+        nearest = np.clip(at, box[0], box[1])
+        left = (at != nearest).any(axis=1, keepdims=True)
         n_outside += int(left.sum())
         if outside == "stop":
             moving &= ~left
-        mean, root = rates(state if outside == "extrapolate" else nearest)
+        mean, root = rates(at if outside == "extrapolate" else nearest)
         kick = (root @ noise)[:, :, 0]
         state[:, -d:] += np.where(moving, dt * mean + kick, 0.0)
         if force is not None:
             state[:, :d] += np.where(moving, 0.5 * dt * kick, 0.0)
+        if periods is not None:
+            state = wrapped(state, periods)
         paths[:, i + 1] = state
         progress.show("simulating", f"step {i + 1:,} of {n_steps:,}", (i + 1) / n_steps)
     return paths, n_outside / (n_paths * n_steps)
 
 
-def _a_third_on(state: Float, dt: float, box: Float, outside: Outside) -> Float:
+def _with(state: Float, held: Float | None) -> Float:
+    """The inputs: the state, and covariates if there are any."""
+    return state if held is None else np.concatenate([state, held], axis=1)
+
+
+def _a_third_on(state: Float, held: Float | None, dt: float, box: Float, outside: Outside) -> Float:
     """Where ∫ (dt − t) f dt = ½ dt² f, up to third order: positions a third of a step later."""
     d = state.shape[1] // 2
-    at = np.concatenate([state[:, :d] + dt / 3 * state[:, d:], state[:, d:]], axis=1)
+    at = _with(np.concatenate([state[:, :d] + dt / 3 * state[:, d:], state[:, d:]], axis=1), held)
     return at if outside == "extrapolate" else np.clip(at, box[0], box[1])
+
+
+def outside_text(share: float, outside: Outside) -> str:
+    """What a warning says of a share of the steps that were outside the range of the data."""
+    shown = f"{share:.2%}" if share >= 1e-4 else "Less than 0.01%"
+    used = "those of the nearest point in it" if outside == "nearest" else "values extrapolated from it"
+    return (
+        f"{shown} of the steps were outside the range of the data, where nothing is known of drift and covariance: "
+        f"{used} were used"
+    )
+
+
+def not_simulated() -> InputError:
+    """The error for an equation whose inputs do not follow from what moves."""
+    return InputError(
+        "this model was learned from transitions of kind 'general', whose inputs do not follow from the state that "
+        "moves; {advice}",
+        advice=Either(
+            python="build the data with from_pairs, from_trajectories or from_underdamped, or use drift and diffusion "
+            "in your own scheme",
+            command="learn it from a table of tracks, or from arrays x0 and x1",
+        ),
+    )

@@ -27,6 +27,7 @@ _CORRUPT = (
     OSError,
     EOFError,
     ValueError,
+    TypeError,
     KeyError,
     SyntaxError,
     tokenize.TokenError,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from itofit.data.names import plural
+from itofit.data.periods import periods_text
 from itofit.matrices.links import LINKS, LinkName
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model.training import Candidate, Stop, Training
@@ -34,6 +35,8 @@ def summary_of(sde: LearnedSDE) -> str:
     lines = [
         f"itofit {sde.version}: {sde.kind}, {dimensions(sde)}",
         _line("variables", _variables(sde)),
+        *([_line("driven by", ", ".join(sde.covariate_names))] if sde.n_covariates else []),
+        *([_line("periodic", text)] if (text := periods_text(sde.input_names, sde.periods)) else []),
         _line("data", f"{sde.data}; frequencies searched on {sde.searched_on}" if drift.by_evidence else str(sde.data)),
         _line("drift", training_text(drift)),
     ]
@@ -54,10 +57,12 @@ def summary_of(sde: LearnedSDE) -> str:
     bounds = f"above {sde.floor:.2g}" if np.isinf(ceiling) else f"between {sde.floor:.2g} and {ceiling:.3g}"
     limits = f"Σ is kept {bounds} times its mean, which changed it at {sde.floored_share:.2%} of the data"
     lines.append(_line("limits", limits))
+    if sde.hidden_velocity is not None:
+        lines.append(_line("observed", "positions alone; velocities follow from whole tracks: see sde.states(data)"))
     if sde.measurement_noise is not None:
-        lines.append(_line("measurement", sde.measurement_noise.text(sde.output_names)))
-        if sde.measurement_noise.corrected:
-            lines.append(_line("step", "its length is part of the filter: f and Σ are those of the equation"))
+        lines.append(_line("measurement", sde.measurement_noise.text(sde.input_names[: sde.n_outputs])))
+    if (sde.measurement_noise is not None or sde.hidden_velocity is not None) and sde.scheme == "corrected":
+        lines.append(_line("step", "its length is part of the filter: f and Σ are those of the equation"))
     if sde.step_correction is not None:
         lines.append(_line("step", str(sde.step_correction)))
     lines.append(_line("seed", "a generator was given" if sde.seed is None else str(sde.seed)))
@@ -74,7 +79,7 @@ def dimensions(sde: LearnedSDE) -> str:
 
 
 def _variables(sde: LearnedSDE) -> str:
-    inputs, outputs = ", ".join(sde.input_names), ", ".join(sde.output_names)
+    inputs, outputs = ", ".join(sde.state_names), ", ".join(sde.output_names)
     return inputs if inputs == outputs else f"{inputs}; {outputs} {'moves' if sde.n_outputs == 1 else 'move'}"
 
 

@@ -3,6 +3,8 @@
 With m inputs, groups are numbers, in this order:
 
 ==============  ==========================================================================
+then            cubes of one input, input by input downwards
+then            squares of one input, input by input downwards
 below −m        products of two inputs, pair by pair downwards
 −m … −1         linear terms, input by input
 0 … m − 1       waves along one input
@@ -24,6 +26,10 @@ from itofit._checks import Float, Int
 
 LINEAR_FREQUENCY, PRODUCT_FREQUENCY = 0.05, 0.1
 """Of the sines that are linear terms: a hundred times as long as the data; and of the cosines that make products."""
+POWER_FREQUENCY = 0.2
+"""Of a cosine that is a square, and of two sines, one of them three times as short, whose difference is a cube."""
+LONG = (0.0, LINEAR_FREQUENCY, PRODUCT_FREQUENCY, POWER_FREQUENCY, 3 * POWER_FREQUENCY)
+"""Components of the frequencies of such terms."""
 
 
 @lru_cache(maxsize=64)
@@ -41,22 +47,32 @@ def _pairs(m: int) -> list[tuple[int, int]]:
 
 def inputs_of_group(group: int, m: int) -> tuple[int, ...]:
     """The inputs that the waves of a group move with."""
+    if group < -m - len(_pairs(m)):
+        return ((-m - 1 - group - len(_pairs(m))) % m,)
     if group < -m:
         return _pairs(m)[-m - 1 - group]
     return (group + m,) if group < 0 else _supports(m)[group % len(_supports(m))]
 
 
-def products_of_inputs(m: int) -> Int:
-    """The groups of products of two inputs, ascending."""
+def monomials(m: int) -> Int:
+    """The groups of cubes, squares and products of two inputs, ascending."""
     return np.arange(first_group(m), -m)
 
 
-def product_waves(group: int, m: int) -> Float:
-    """Frequencies (2, m) of two cosines whose difference is a product of two inputs, up to a factor."""
-    i, j = inputs_of_group(group, m)
+def monomial_waves(group: int, m: int) -> tuple[Float, Float]:
+    """Frequencies (k, m) of long waves, and the sum of their cosines and sines (2k,) that is a monomial up to a factor.
+
+    A constant and a linear term are left in it.
+    """
+    inputs = inputs_of_group(group, m)
     waves = np.zeros((2, m))
-    waves[:, i], waves[:, j] = PRODUCT_FREQUENCY, (PRODUCT_FREQUENCY, -PRODUCT_FREQUENCY)
-    return waves
+    if len(inputs) == 2:
+        waves[:, inputs[0]], waves[:, inputs[1]] = PRODUCT_FREQUENCY, (PRODUCT_FREQUENCY, -PRODUCT_FREQUENCY)
+        return waves, np.array([1.0, -1.0, 0.0, 0.0])
+    waves[:, inputs[0]] = POWER_FREQUENCY, 3 * POWER_FREQUENCY
+    if group >= first_group(m) + m:  # a square
+        return waves[:1], np.array([1.0, 0.0])
+    return waves, np.array([0.0, 0.0, 3.0, -1.0])
 
 
 def linear_terms(group: Int, m: int) -> npt.NDArray[np.bool_]:
@@ -66,7 +82,7 @@ def linear_terms(group: Int, m: int) -> npt.NDArray[np.bool_]:
 
 def first_group(m: int) -> int:
     """The smallest number of a group."""
-    return -m - len(_pairs(m))
+    return -3 * m - len(_pairs(m))
 
 
 def group_of_inputs(inputs: tuple[int, ...], m: int, *, stood_out: bool = False) -> int:
@@ -104,10 +120,11 @@ def depends_on(groups: Int, inputs: tuple[str, ...]) -> str | None:
     if not len(groups):
         return None
     m = len(inputs)
-    found = {inputs_of_group(g, m) for g in groups.tolist() if g >= -m}
+    monomials = {inputs_of_group(g, m) for g in groups.tolist() if g < -m}
+    found = {inputs_of_group(g, m) for g in groups.tolist() if g >= -m} | {s for s in monomials if len(s) == 1}
     singles = [inputs[i] for i in range(m) if (i,) in found]
     pairs = [f"{inputs[i]} with {inputs[j]}" for i, j in sorted(s for s in found if len(s) == 2 < m)]
-    products = {inputs_of_group(g, m) for g in groups.tolist() if g < -m} - found
+    products = monomials - found
     parts = [", ".join(singles)] if singles else []
     parts += [", ".join(f"{inputs[i]}·{inputs[j]}" for i, j in sorted(products))] if products else []
     parts += [", ".join(pairs)] if pairs else []

@@ -71,14 +71,18 @@ class AllRows:
             self.kept[number] = features
         return features
 
-    def improved(self, drift: Drift) -> Functions:
-        """Drift and covariance with amplitudes from all transitions."""
+    def improved_drift(self, drift: Drift) -> Drift:
+        """The drift with amplitudes from all transitions."""
 
         def equations(part: Transitions, number: int) -> tuple[Float, Float]:
             X, own = self.features(part, number)
             return normal_equations(with_intercept(X), part.h, part.increments, self.sigma.precision(own))
 
-        drift = resolved_drift(*self._pass(equations, "drift"), self.basis, drift)
+        return resolved_drift(*self._pass(equations, "drift"), self.basis, drift)
+
+    def improved(self, drift: Drift) -> Functions:
+        """Drift and covariance with amplitudes from all transitions."""
+        drift = self.improved_drift(drift)
         fit, inverse = self.sigma.fit, np.linalg.inv(self.sigma.L)
 
         def products(part: Transitions, number: int) -> tuple[Float, Float]:

@@ -111,6 +111,15 @@ class Plan:
         return Plan(self.survey, self.scaling, self.seed, n)
 
     @property
+    def follows_tracks(self) -> bool:
+        """Whether transitions of tracks are on a grid of several inputs.
+
+        One that follows another in the same cell starts where the noise of that has led: the mean place of a cell
+        depends on the noise of its transitions, which biases a regression on mean places if they are few.
+        """
+        return self.gathered and self.n_inputs > 1 and self.survey.groups is not None
+
+    @property
     def how(self) -> str:
         """What becomes of the transitions, in words."""
         if self.gathered:

@@ -26,7 +26,14 @@ import numpy as np
 from itofit._blocks import map_tasks, one_blas_thread
 from itofit._checks import Float
 from itofit.learning.automatic.cells import FOLDS
-from itofit.learning.automatic.evidence import Solved, amplitude_ridges, first_ridges, ridge_groups, solve_penalised
+from itofit.learning.automatic.evidence import (
+    Solved,
+    amplitude_ridges,
+    first_ridges,
+    penalised_solution,
+    ridge_groups,
+    solve_penalised,
+)
 from itofit.learning.automatic.limits import Losses, cell_nll
 from itofit.learning.automatic.principal import NO_FEATURES, Basis
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
@@ -62,6 +69,7 @@ class CovarianceFit:
     cv_nll: float  # the same per transition
     determined: float  # number of amplitudes that the data determine
     systems: list[Solved]  # the last step of scoring, entry by entry
+    found_constant: bool  # whether the evidence has switched all features off
 
     @cached_property
     def squares(self) -> Float:
@@ -91,7 +99,11 @@ class CovarianceFit:
 
     def at(self, X: Float) -> Float:
         """C for features X of shape (n, R): shape (n, d, d)."""
-        return covariance_at(self.intercept + X @ self.c, self.link, self.shape, self.limits)[0]
+        return self.of_sums(X @ self.c)
+
+    def of_sums(self, sums: Float) -> Float:
+        """C for X c of shape (n, p): shape (n, d, d)."""
+        return covariance_at(self.intercept + sums, self.link, self.shape, self.limits)[0]
 
 
 # Fitting
@@ -126,13 +138,15 @@ def fit_covariance(
     constant[0] = link.at_one * diagonal
     ridges = np.repeat(first_ridges(basis)[None], shape.n_entries, axis=0)
     scoring = Scoring(model, constant, ridges, np.zeros_like(constant))
+    first, fits = 0, []
     if start is not None:
         scoring = scoring._replace(B=_best_start(model, products, constant, start.B), ridges=start.ridges)
-    fits = []
+        if len(start.held_out) == len(products.S):  # of the same cells, which have switched off what they do not need
+            first = STEPS_OF_FREEDOM
     with one_blas_thread:
         for added in _added(link, shape, basis, start):
             more = products._replace(S=products.S + added * products.count[:, None] * diagonal)
-            scoring = scored(scoring, more, basis, ridge)
+            scoring = scored(scoring, more, basis, ridge, first)
             fits.append(_judged(scoring, more, products.S, added, basis, ridge))
         best = min(fits, key=lambda fit: fit.cv_nll)
         loss_of_one = 0.5 * float(products.S[:, diagonal].sum() / products.count.sum())  # for C = 1
@@ -143,6 +157,7 @@ def fit_covariance(
         off, P = np.full_like(scoring.ridges, SWITCHED_OFF), np.full_like(constant, SWITCHED_OFF)
         P[0] = 0.0
         same_everywhere = _judged(Scoring(model, constant, off, P), products, products.S, 0.0, basis, None)
+        same_everywhere = replace(same_everywhere, found_constant=best.found_constant)
         # A full Σ of few data has so many amplitudes that the loss of a constant is better taken as it is on its data
         return best if shape.separate and best.cv_nll <= same_everywhere.cv_nll else same_everywhere
 
@@ -168,12 +183,15 @@ def _largest_eigenvalue(products: Products, basis: Basis, shape: Shape, ridge: f
 
 
 def _best_start(model: NoiseModel, products: Products, constant: Float, B: Float) -> Float:
-    """Amplitudes between those of a constant C and B, where the likelihood is largest: B may be of other data."""
-
-    def nll(between: Float) -> float:
-        return model.nll(model.parts(products.ones @ between, products.S), products.count)
-
-    return min((constant + share * (B - constant) for share in START_SHARES), key=nll)
+    """Amplitudes between those of a constant C and B, up to where the likelihood falls: B may be of other data."""
+    best, least = constant, np.inf
+    for share in START_SHARES:
+        between = constant + share * (B - constant)
+        nll = model.nll(model.parts(products.ones @ between, products.S), products.count)
+        if nll > least:
+            break
+        best, least = between, nll
+    return best
 
 
 def _judged(
@@ -197,9 +215,18 @@ def _judged(
     limits = _limits_of(model, judged, parts, count, least, most)
     held_out = cell_nll(judged.C, judged.spectrum.diagonal(judged.turned), count, *limits).sum(axis=1)
     spread = np.maximum(1.0, (weight * (z - H) ** 2).sum(axis=0) / count.sum())
-    solved = _solved(systems, P, B, spread, basis)
     return CovarianceFit(
-        model, B, ridges, limits, least, added, held_out, float(held_out.sum() / count.sum()), determined, solved
+        model=model,
+        B=B,
+        ridges=ridges,
+        limits=limits,
+        least=least,
+        added=added,
+        held_out=held_out,
+        cv_nll=float(held_out.sum() / count.sum()),
+        determined=determined,
+        systems=_solved(systems, P, B, spread, basis),
+        found_constant=bool((ridges >= SWITCHED_OFF).all()),
     )
 
 
@@ -243,11 +270,13 @@ def _refitted(scoring: Scoring, products: Products, basis: Basis, ridge: float |
 def _out_of_fold(products: Products, systems: list[tuple[Float, Float]], weight: Float, z: Float, P: Float) -> Float:
     """H (n, p) of each cell by amplitudes of a scoring step without its fold."""
     values = np.empty_like(z)
-    for mine in (np.flatnonzero(products.fold == k) for k in range(FOLDS)):
-        own = products.ones[mine]
-        for j, (A, b) in enumerate(systems):
-            less, right = weighted_system(own, weight[mine, j], z[mine, j])
-            values[mine, j] = own @ solve_penalised(A - less, b - right, P[:, j])[0]
+    folds = [np.flatnonzero(products.fold == k) for k in range(FOLDS)]
+    for j, (A, b) in enumerate(systems):
+        on = np.flatnonzero(P[:, j] < SWITCHED_OFF)
+        ones, left, right = products.ones[:, on], A[np.ix_(on, on)], b[on]
+        for mine in folds:
+            less_left, less_right = weighted_system(ones[mine], weight[mine, j], z[mine, j])
+            values[mine, j] = ones[mine] @ penalised_solution(left - less_left, right - less_right, P[on, j])
     return values
 
 
@@ -322,7 +351,7 @@ def rescored(
     """
     features = basis or NO_FEATURES
     P = np.stack([amplitude_ridges(ridges[None], features) for ridges in fit.ridges])
-    new = np.column_stack([solve_penalised(sums.A[j], sums.b[j], P[j])[0] for j in range(len(P))])
+    new = np.column_stack([penalised_solution(sums.A[j], sums.b[j], P[j]) for j in range(len(P))])
     trials = [fit.B + step * (new - fit.B) for step in (0.0, 0.5, 1.0)]
     totals = losses(trials)
     best = int(np.argmin([total.least for total in totals]))

@@ -12,13 +12,14 @@ a noise that is nearly singular makes all outputs as accurate as the combination
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from itofit._blocks import one_blas_thread
+from itofit._blocks import one_blas_thread, row_blocks
 from itofit._checks import Float, Int
 from itofit.learning.automatic.cells import FOLDS, Cells
 from itofit.learning.automatic.evidence import (
@@ -28,14 +29,17 @@ from itofit.learning.automatic.evidence import (
     best_ridges,
     first_ridges,
     given_ridges,
+    penalised_solution,
     ridge_groups,
     solve_penalised,
     staying_groups,
 )
 from itofit.learning.automatic.fitted_waves import FittedWaves
 from itofit.learning.automatic.principal import Basis, with_intercept
+from itofit.learning.automatic.sparsity import odds_of_zero
 from itofit.learning.spread import Posterior, mean_squares
 from itofit.matrices.symmetric import reference_factor, to_matrices
+from itofit.waves.wave_groups import linear_terms
 
 ROUNDS_OF_WEIGHTS = 4
 """Of generalised least squares, at most, until the residual covariance has settled."""
@@ -95,18 +99,27 @@ class FoldSums(NamedTuple):
         return FoldSums(self.G, self.b[:, [j]])
 
 
-def normal_matrix(X: Float, weight: Float) -> Float:
-    """Σ_n W_n ⊗ x_n x_nᵀ for features X (n, R) and weights (n, d, d): shape (dR, dR)."""
-    d, R = weight.shape[1], X.shape[1]
-    H = np.empty((d, R, d, R))
+def normal_matrix(features: Sequence[Float], weight: Float) -> Float:
+    """Σ_n W_n ⊗ x_n x_nᵀ for weights (n, d, d) and the features (n, R_i) of each of d outputs: (Σ R_i, Σ R_i)."""
+    total = np.zeros((sum(own.shape[1] for own in features),) * 2)
+    for rows in row_blocks(len(weight)):
+        total += _normal_matrix_of_block([own[rows] for own in features], weight[rows])
+    return total
+
+
+def _normal_matrix_of_block(features: Sequence[Float], weight: Float) -> Float:
+    """The same for so few rows that all of it stays in the cache."""
+    d = weight.shape[1]
+    blocks: list[list[Float]] = [[np.empty(0)] * d for _ in range(d)]
     for i in range(d):
-        x = X.T * np.sqrt(weight[:, i, i])
-        H[i, :, i] = x @ x.T  # half the work of a product of two matrices
+        x = features[i].T * np.sqrt(weight[:, i, i])
+        blocks[i][i] = x @ x.T  # half the work of a product of two matrices
         for j in range(i):
-            coupled = weight[:, i, j].any()
-            H[i, :, j] = (X.T * weight[:, i, j]) @ X if coupled else 0.0
-            H[j, :, i] = H[i, :, j].T
-    return H.reshape(d * R, d * R)
+            own, coupled = weight[:, i, j], weight[:, i, j].any()
+            shape = features[i].shape[1], features[j].shape[1]
+            blocks[i][j] = (features[i].T * own) @ features[j] if coupled else np.zeros(shape)
+            blocks[j][i] = blocks[i][j].T
+    return np.block(blocks)
 
 
 def weighted_drift(cells: DriftCells, basis: Basis, precision: Float, ridge: float | None = None) -> Drift:
@@ -182,7 +195,7 @@ def _solved_drift(H: Float, g: Float, n: int, d: int, basis: Basis, ridge: float
             ridges = np.repeat(given_ridges(ridge, n, basis)[None], d, axis=0)
         P = amplitude_ridges(ridges, basis)
         solution, inverse_diagonal, _ = solve_penalised(total, right, P)
-        folds = [solve_penalised(total - H[k], right - g[k], P)[0] for k in range(FOLDS)]
+        folds = [penalised_solution(total - H[k], right - g[k], P) for k in range(FOLDS)]
     parts = [(scale * part).reshape(d, -1) for part in (solution, *folds)]
     split = [(part[:, 0], part[:, 1:].T) for part in parts]
     solved = [Solved(total, right, P, solution, ridge_groups(basis, d), stays=staying_groups(basis, d))]
@@ -224,6 +237,22 @@ def drift_of_one_covariance(waves: FittedWaves, cells: Cells, rows: DriftCells, 
     return f
 
 
+def with_odds(basis: Basis, drift: Drift) -> Basis:
+    """A basis that knows how likely linear terms are zero, from those of a drift of several inputs and many data."""
+    linear, m = basis.linear, basis.omega.shape[1]
+    if linear is None or linear.doubt > 0 or m == 1:
+        return basis
+    places = 1 + np.flatnonzero(linear_terms(basis.group, m))
+    squares = []
+    for A, b, P, c, *_ in drift.systems:
+        inverse_diagonal = solve_penalised(A, b, P)[1]
+        size = len(basis.group) + 1
+        own = (np.arange(0, len(c), size)[:, None] + places).ravel()
+        variance = inverse_diagonal[own]
+        squares.append(c[own] ** 2 / (variance * np.maximum(1 - P[own] * variance, 1e-9)))
+    return basis._replace(linear=linear._replace(odds=odds_of_zero(np.concatenate(squares))))
+
+
 def precision_of(covariance: Float, N: float) -> Float:
     """The inverse of a covariance of N observations, diagonal if no correlation is significant."""
     L = reference_factor(covariance)
@@ -253,5 +282,5 @@ def normal_equations(ones: Float, duration: Float, moves: Float, precision: Floa
     if len(precision) == 1:
         x = ones.T * np.sqrt(duration)
         return np.kron(precision[0], x @ x.T), (precision[0] @ (moves.T @ ones)).ravel()
-    H = normal_matrix(ones, duration[:, None, None] * precision)
+    H = normal_matrix([ones] * moves.shape[1], duration[:, None, None] * precision)
     return H, (np.einsum("nij,nj->in", precision, moves) @ ones).ravel()

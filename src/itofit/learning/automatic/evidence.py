@@ -35,6 +35,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 
 from itofit._checks import Float, Int
@@ -135,6 +136,7 @@ class Solution(NamedTuple):
     root: Float | None = None  # W with WᵀW = (A + P)⁻¹, for who needs it
     least: Float | float = 0.0  # (G,): see `updated_ridges`
     doubt: Float | float = DOUBT  # (G,)
+    odds: Float | float = 0.0  # (G,)
 
 
 class MostEvident(NamedTuple):
@@ -159,9 +161,8 @@ def maximise_evidence(solve: Callable[[Float], Solution], ridges: Float, rounds:
     """
     for _ in range(rounds):
         solution = solve(ridges)
-        ridges = updated_ridges(
-            ridges, solution.determined, solution.variance, solution.used, solution.least, solution.doubt
-        )
+        _, _, determined, used, variance, _, _, least, doubt, odds = solution
+        ridges = updated_ridges(ridges, determined, variance, used, least, doubt, odds)
         settled = bool(np.abs(np.log(ridges / solution.ridges)).max(initial=0.0) < SETTLED)
         if settled:
             break
@@ -202,38 +203,69 @@ def updated_ridges(
     used: Float,
     least: Float | float = 0.0,
     doubt: Float | float = DOUBT,
+    odds: Float | float = 0.0,
 ) -> Float:
     """One step of the ridges towards σ² (γ + doubt) / (used + least), a longer one up; groups without effect go off.
 
-    Groups of which `least` is positive are never switched off.
+    Groups of which `least` is positive are never switched off. With odds of zero, single amplitudes are shrunk the more
+    the nearer to zero they are without a ridge, see `itofit.learning.automatic.sparsity`.
     """
     stays = np.broadcast_to(np.greater(least, 0), used.shape)
     wanted = variance * (determined + doubt)
-    ratio = np.clip(wanted / np.maximum((used + least) * ridges, 1e-6 * wanted), 1e-4, 1e3)
+    ratio = wanted / np.maximum((used + least) * ridges, 1e-6 * wanted)
+    if np.any(odds):
+        known, free = np.clip(determined, 1e-9, 1.0), np.clip(1 - determined, 1e-9, 1.0)
+        squares = used * ridges / (variance * known * free)  # of amplitudes without a ridge, in standard errors
+        ratio = ratio + odds * np.exp(-0.5 * np.minimum(squares, 100.0)) * known / free
+    ratio = np.clip(ratio, 1e-4, 1e3)
     new = np.clip(ridges * np.where((ratio > 1) & ~stays, ratio**1.5, ratio), LEAST_RIDGE, SWITCHED_OFF)
     off = (determined < UNDETERMINED) | (ridges >= SWITCHED_OFF)
     return np.asarray(np.where(off & ~stays, SWITCHED_OFF, new))
 
 
 def solve_penalised(A: Float, b: Float, P: Float) -> tuple[Float, Float, float]:
-    """(A + P)⁻¹ b, the diagonal of (A + P)⁻¹, and log det (A + P)."""
-    root, log_det = inverse_root(A, P)
-    return root.T @ (root @ b), np.einsum("ij,ij->j", root, root), log_det
+    """(A + P)⁻¹ b, the diagonal of (A + P)⁻¹, and log det (A + P); what is switched off takes no part in A."""
+    on, A = _in_use(A, P)
+    root, log_det = inverse_root(A, P[on])
+    c, inverse_diagonal = np.zeros(len(P)), 1 / np.maximum(P, 1.0)
+    c[on], inverse_diagonal[on] = root.T @ (root @ b[on]), np.einsum("ij,ij->j", root, root)
+    return c, inverse_diagonal, log_det + float(np.log(P[~on]).sum())
+
+
+def penalised_solution(A: Float, b: Float, P: Float) -> Float:
+    """The first of these alone, which is a third of the work."""
+    on, A = _in_use(A, P)
+    factor, scale = _scaled_factor(A, P[on])
+    c = np.zeros(len(P))
+    c[on] = scipy.linalg.lapack.dpotrs(factor, scale * b[on], lower=1)[0] * scale
+    return c
+
+
+def _in_use(A: Float, P: Float) -> tuple[npt.NDArray[np.bool_], Float]:
+    """Which amplitudes are not switched off, and A between these."""
+    on = P < SWITCHED_OFF
+    return on, A if on.all() else A[np.ix_(on, on)]
 
 
 def inverse_root(A: Float, P: Float) -> tuple[Float, float]:
-    """A lower triangular matrix W with WᵀW = (A + P)⁻¹, and log det (A + P); columns are scaled first."""
+    """A lower triangular matrix W with WᵀW = (A + P)⁻¹, and log det (A + P)."""
+    if not len(P):  # which LAPACK refuses
+        return A, 0.0
+    factor, scale = _scaled_factor(A, P)
+    inverse_factor, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
+    return inverse_factor * scale, 2 * float(np.log(np.diagonal(factor) / scale).sum())
+
+
+def _scaled_factor(A: Float, P: Float) -> tuple[Float, Float]:
+    """The Cholesky factor of A + P with columns scaled to unit length, and the scale (R,)."""
     scale = 1 / np.sqrt(np.maximum(np.diagonal(A) + P, 1e-300))  # zero where there are no data
     M = A * np.outer(scale, scale)
     for jitter in JITTERS:
         M[np.diag_indices(len(M))] = 1.0 + jitter
         factor, failed = scipy.linalg.lapack.dpotrf(M, lower=1)
         if not failed:
-            break
-    else:
-        raise np.linalg.LinAlgError("the normal equations are not positive definite")
-    inverse_factor, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
-    return inverse_factor * scale, 2 * float(np.log(np.diagonal(factor) / scale).sum())
+            return factor, scale
+    raise np.linalg.LinAlgError("the normal equations are not positive definite")
 
 
 # Ridges of several outputs, for noise of known variance
@@ -245,6 +277,13 @@ def amplitude_ridges(ridges: Float, basis: Basis) -> Float:
     P = np.zeros((len(ridges), len(place) + 1))
     P[:, 1:] = ridges[:, place] * basis.penalty
     return P.ravel()
+
+
+def amplitudes_in_use(ridges: Float, basis: Basis) -> npt.NDArray[np.bool_]:
+    """Which amplitudes of each output belong to groups that are not switched off, or are its intercept: (d, R + 1)."""
+    on = np.ones((len(ridges), len(basis.penalty) + 1), dtype=bool)
+    on[:, 1:] = (ridges < SWITCHED_OFF)[:, _places(basis)]
+    return on
 
 
 def _places(basis: Basis) -> Int:
@@ -280,16 +319,17 @@ def best_ridges(
     penalty = np.tile(basis.penalty, d)
     size = np.bincount(everywhere, minlength=d * G)
     information = np.bincount(everywhere, np.diagonal(H)[penalised], d * G).astype(float)
-    least, doubt = least_used(size, information, variance, np.tile(basis.least, d)), np.tile(basis.doubt, d)
+    least = least_used(size, information, variance, np.tile(basis.least, d))
+    doubt, within = np.tile(basis.doubt, d), basis.within_monomials
 
     def solve(flat: Float) -> Solution:
         P = amplitude_ridges(flat.reshape(d, G), basis)
-        active = P < SWITCHED_OFF
-        c, inverse_diagonal = np.zeros(len(P)), np.zeros(len(P))
-        c[active], inverse_diagonal[active], _ = solve_penalised(H[np.ix_(active, active)], g[active], P[active])
-        shares = np.where(active, 1 - inverse_diagonal * P, 0.0)[penalised]
+        c, inverse_diagonal, _ = solve_penalised(H, g, P)
+        shares = (1 - inverse_diagonal * P)[penalised]
         determined = np.bincount(everywhere, np.clip(shares, 0.0, 1.0), d * G).astype(float)
         used = np.bincount(everywhere, penalty * c[penalised] ** 2, d * G).astype(float)
-        return Solution(flat, c, determined, used, variance, least=least, doubt=doubt)
+        of_monomials = (flat.reshape(d, G) < SWITCHED_OFF) @ within  # whose linear terms depend on where zero is
+        odds = np.where(of_monomials, 0.0, basis.odds).ravel()
+        return Solution(flat, c, determined, used, variance, least=least, doubt=doubt, odds=odds)
 
     return maximise_evidence(solve, ridges.ravel(), rounds).ridges.reshape(d, G)

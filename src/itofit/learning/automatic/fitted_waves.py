@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.learning.automatic.evidence import Regression, regress
-from itofit.learning.automatic.principal import DOUBT, DOUBT_OF_ONE_INPUT, Basis, LinearPrior, principal_features
+from itofit.learning.automatic.principal import DOUBT, DOUBT_BESIDE_POLYNOMIAL, Basis, LinearPrior, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import NormalEquations
-from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, product_waves, stood_out
+from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, monomial_waves, stood_out
 
 LEAST_EIGENVALUE = 1e-14
 """Of the residuals' covariance, relative to that of the targets: less is rounding."""
@@ -33,6 +34,13 @@ class Targets(NamedTuple):
     spread: Float  # (m,): by how much the range of the points exceeds that of most of them
     mean: Float  # (p,): what was taken off the targets
     linear_stays: bool = False  # whether linear terms are never switched off
+    polynomial: bool = False  # whether linear terms and monomials are all there seems to be
+    periods: tuple[bool, ...] = ()  # whether each input is periodic; none is, if there are no entries
+
+    @property
+    def periodic(self) -> npt.NDArray[np.bool_]:
+        """Whether each input is periodic, shape (m,)."""
+        return np.array(self.periods or (False,) * self.n_inputs)
 
     @property
     def n_inputs(self) -> int:
@@ -45,7 +53,7 @@ class Targets(NamedTuple):
         if not self.linear_stays:
             return None
         share = min(1.0, self.n / (ROWS_OF_DOUBT * self.n_inputs**2))
-        of_waves = DOUBT_OF_ONE_INPUT if self.n_inputs == 1 else DOUBT
+        of_waves = DOUBT_BESIDE_POLYNOMIAL if self.n_inputs == 1 or self.polynomial else DOUBT
         return LinearPrior(doubt=1 - share, doubt_of_waves=of_waves, least=LEAST_SQUARE * share)
 
 
@@ -72,9 +80,19 @@ class FittedWaves(NamedTuple):
     @property
     def basis_in_use(self) -> Basis | None:
         """The features of the groups of which the data determine something for an output; None if there are none."""
-        ridges = np.min([fit.ridges for fit in self.fits], axis=0)
-        groups = np.unique(self.basis.group)[ridges < SWITCHED_OFF]
+        groups = self._groups_in_use
         return self.basis.of_groups(groups) if len(groups) else None
+
+    @property
+    def any_waves(self) -> bool:
+        """Whether the data determine something of a wave, besides linear terms and products."""
+        return bool((self._groups_in_use >= 0).any())
+
+    @property
+    def _groups_in_use(self) -> Int:
+        """The groups that are not switched off for all outputs."""
+        ridges = np.min([fit.ridges for fit in self.fits], axis=0)
+        return np.unique(self.basis.group)[ridges < SWITCHED_OFF]
 
     @property
     def walking(self) -> tuple[Float, Int]:
@@ -95,9 +113,9 @@ def fitted_waves(
     targets: Targets,
     V: Float,
     ridge: float | None,
-    products: Int | tuple[()] = (),
+    monomials: Int | tuple[()] = (),
 ) -> FittedWaves:
-    """The regression of V y on linear terms, some products and the principal features of some frequencies.
+    """The regression of V y on linear terms, some monomials and the principal features of some frequencies.
 
     Parameters
     ----------
@@ -109,14 +127,16 @@ def fitted_waves(
     V : array of shape (p, p)
     ridge : float or None
         Algorithm 1's λ, instead of ridges of largest evidence.
-    products : array of shape (P,), optional
-        Groups of products of two inputs.
+    monomials : array of shape (P,), optional
+        Groups of monomials.
     """
     m = targets.n_inputs
-    long = [LINEAR_FREQUENCY * np.eye(m), *(product_waves(g, m) for g in products)]
-    waves = np.concatenate([*long, omega, found])
+    straight = np.flatnonzero(~targets.periodic)  # a periodic input has no linear term
+    long = [monomial_waves(g, m)[0] for g in monomials]
+    waves = np.concatenate([LINEAR_FREQUENCY * np.eye(m)[straight], *long, omega, found])
+    of_long = np.repeat(np.array(monomials, dtype=int), [len(each) for each in long])
     of_found = np.array([group_of_wave(wave) for wave in found], dtype=int)
-    kind = np.concatenate([np.arange(-m, 0), np.repeat(np.array(products, dtype=int), 2), group, of_found])
+    kind = np.concatenate([straight - m, of_long, group, of_found])
     order = np.argsort(kind, kind="stable")
     waves, kind = waves[order], kind[order]
     gram, right = targets.equations.real_gram(np.concatenate([waves, np.zeros((1, m))]))

@@ -22,12 +22,13 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit._progress import Progress
 from itofit.data.passes import add_up
+from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.all_rows import AllRows
 from itofit.learning.automatic.candidates import Comparison, ResidualProducts
 from itofit.learning.automatic.cells import Cells, Plan
 from itofit.learning.automatic.covariance import fit_covariance
-from itofit.learning.automatic.drift import Drift, DriftCells, drift_of_one_covariance, weighted_drift
+from itofit.learning.automatic.drift import Drift, DriftCells, drift_of_one_covariance, weighted_drift, with_odds
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
 from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_on_grid
 from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
@@ -54,6 +55,8 @@ MOST_LOST = 0.02
 """Nats per transition and output that a covariance may lose by being fitted again."""
 LEAST_GAIN_OF_WEIGHTS = 0.05
 """Nats per transition and output that better weights must have gained before the drift is weighted once more."""
+ROWS_IN_CELL = 20.0
+"""Fewer transitions of tracks in each cell of several inputs, on average, let noise decide where in a cell they are."""
 POWER_NEEDED = 40.0
 """Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
 
@@ -102,7 +105,7 @@ class Automatic:
         found = np.empty((0, self.data.n_inputs))
         while True:
             cells = self.plan.gather(self.data, _moves_and_products, self.bar, "reading")
-            targets, shown = drift_targets(cells, self.d, self.arff), _shown(self.bar, "drift")
+            targets, shown = self._periodic(drift_targets(cells, self.d, self.arff)), _shown(self.bar, "drift")
             searched = search(self.task.rng, targets, self.arff, mixed=self.d > 1, found=found, on_iteration=shown)
             n = self.plan.split.n_searched
             if not self.plan.drawn or self.arff.search_rows is not None or n == self.plan.most_rows:
@@ -113,13 +116,24 @@ class Automatic:
             needed = POWER_NEEDED / left.power.min() * self.task.survey.n_rows
             self.plan = self.plan.with_rows(int(np.clip(needed, 2 * n, self.plan.most_rows)))
             found = np.concatenate([searched.best.found, left.omega])
-        X = searched.best.basis.at(cells.u)
-        rows = DriftCells(X, cells.duration, cells.sums[:, : self.d], cells.fold)
-        return LearnedDrift(drift_of_one_covariance(searched.best, cells, rows, self.arff.ridge), searched, cells, rows)
+        best, ridge = searched.best, self.arff.ridge
+        rows = DriftCells(best.basis.at(cells.u), cells.duration, cells.sums[:, : self.d], cells.fold)
+        drift = drift_of_one_covariance(best, cells, rows, ridge)
+        basis = with_odds(best.basis, drift)
+        if basis.odds.any() and ridge is None:
+            best = best._replace(basis=basis)
+            drift = drift_of_one_covariance(best, cells, rows, ridge)
+        return LearnedDrift(drift, searched._replace(best=best), cells, rows)
+
+    def _periodic(self, targets: Targets) -> Targets:
+        """Targets that know which inputs are periodic."""
+        periodic = is_periodic(self.data.periods)
+        return targets._replace(periods=tuple(periodic.tolist())) if periodic.any() else targets
 
     def _left_over(self, waves: FittedWaves, targets: Targets) -> Waves:
         """Peaks that stand out of what waves leave over of all transitions."""
-        lattice = Lattice(self.task.rng, self.data.n_inputs, reach_of(self.data.n_inputs))
+        m = self.data.n_inputs
+        lattice = Lattice(self.task.rng, m, reach_of(m), targets.periodic)
         mean, n_rows = targets.mean, self.task.survey.n_rows
 
         def sums(block: Transitions, number: int) -> Sums:
@@ -170,7 +184,7 @@ class Automatic:
             return before if again.loss > before.sigma.loss + MOST_LOST * self.d else before._replace(sigma=again)
         asked = self.task.options.structure
         structure: Structure | None = None if asked == "auto" else asked
-        targets = covariance_targets(products, structure or "full", self.covariance_arff)
+        targets = self._periodic(covariance_targets(products, structure or "full", self.covariance_arff))
         searched = search(self.task.rng, targets, self.covariance_arff, on_iteration=_shown(self.bar, "covariance"))
         bases = {"start": searched.start.basis_in_use}
         if searched.improved:
@@ -191,11 +205,14 @@ class Automatic:
     def on_all_rows(self, drift: LearnedDrift, covariance: LearnedSigma) -> tuple[LearnedDrift, LearnedSigma]:
         """With amplitudes from all transitions, where they came from a subset, or from cells that are too coarse."""
         n_rows, sigma = self.task.survey.n_rows, covariance.sigma
-        if not self.plan.drawn and not noise_changes_within_cells(drift.cells, sigma, self.plan.side):
-            return drift, covariance
+        all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
         with one_blas_thread:
-            improved = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar).improved(drift.drift)
-        return drift._replace(drift=improved.drift), covariance._replace(sigma=improved.sigma)
+            if self.plan.drawn or noise_changes_within_cells(drift.cells, sigma, self.plan.side):
+                improved = all_rows.improved(drift.drift)
+                return drift._replace(drift=improved.drift), covariance._replace(sigma=improved.sigma)
+            if self.plan.follows_tracks and n_rows < ROWS_IN_CELL * len(drift.cells.u):
+                return drift._replace(drift=all_rows.improved_drift(drift.drift)), covariance
+        return drift, covariance
 
     def learned(self, drift: LearnedDrift, covariance: LearnedSigma) -> Learned:
         """Both as parts of a model."""

@@ -17,9 +17,11 @@ from typing import NamedTuple
 
 import finufft
 import numpy as np
+import numpy.typing as npt
 
 from itofit._blocks import map_chunks, map_tasks
 from itofit._checks import Complex, Float, Int
+from itofit.learning.automatic.harmonics import on_lattice
 from itofit.waves.series import feature_blocks
 
 MOST_TOGETHER = 3
@@ -66,24 +68,32 @@ class Lattice:
         Number of inputs.
     reach : float
         Largest component of a frequency.
+    periodic : array of shape (m,), optional
+        Whether each input is periodic; then it has whole waves alone.
     """
 
-    def __init__(self, rng: np.random.Generator, m: int, reach: float) -> None:
+    def __init__(
+        self, rng: np.random.Generator, m: int, reach: float, periodic: npt.NDArray[np.bool_] | None = None
+    ) -> None:
+        periodic = np.zeros(m, dtype=bool) if periodic is None else periodic
         self.n = int(reach / np.pi)
         together = m <= MOST_TOGETHER
         self.planes = [tuple(range(m))] if together else list(combinations(range(m), 2))
-        self.elsewhere = np.empty((0, m)) if together else _random_directions(rng, m, reach)
+        self.elsewhere = np.empty((0, m)) if together else on_lattice(_random_directions(rng, m, reach), periodic)
         omega = np.concatenate([*(self._half_waves(inputs, m) for inputs in self.planes), self.elsewhere])
         self.omega, self.first = np.unique(
             omega, axis=0, return_index=True
         )  # pairs have waves along an input in common
+        if periodic.any():
+            whole = (on_lattice(self.omega, periodic) == self.omega).all(axis=1) & self.omega.any(axis=1)
+            self.omega, self.first = self.omega[whole], self.first[whole]
 
     def _half_waves(self, inputs: tuple[int, ...], m: int) -> Float:
         """All frequencies of some inputs, each but once: of ω and −ω one is left out, and zero."""
         axis = np.arange(-self.n, self.n + 1)
         points = np.stack(np.meshgrid(*[axis] * len(inputs), indexing="ij"), axis=-1).reshape(-1, len(inputs))
         omega = np.zeros((len(points), m))
-        omega[:, list(inputs)] = np.pi * points
+        omega[:, list(inputs)] = np.pi * points  # exactly TURN times whole numbers, if these are even
         return omega[len(omega) // 2 + 1 :]
 
     def sums(self, u: Float, strengths: Float) -> Sums:
@@ -153,13 +163,13 @@ def separate_peaks(waves: Waves, most: int) -> Waves:
     return waves.at(np.array(chosen, dtype=int))
 
 
-def top_of_peak(omega: Float, u: Float, strengths: Float) -> Float:
+def top_of_peak(omega: Float, u: Float, strengths: Float, periodic: npt.NDArray[np.bool_] | None = None) -> Float:
     """The frequency near omega (m,) at which residuals have the largest power, of all outputs together: shape (m,).
 
-    Components of zero stay zero, so that a wave along one input remains one.
+    Components of zero stay zero, so that a wave along one input remains one; harmonics of periodic inputs stay, too.
     """
-    free = np.flatnonzero(omega)
-    if len(free) > MOST_TOGETHER:
+    free = np.flatnonzero(omega if periodic is None else np.where(periodic, 0.0, omega))
+    if not len(free) or len(free) > MOST_TOGETHER:
         return omega
     size = (strengths**2).sum(axis=0)
     for step in STEPS_TO_THE_TOP:

@@ -5,8 +5,8 @@ frequencies, the principal components of the waves are features X of mean zero a
 variance is a share μ of the largest has the penalty 1/μ (`itofit.learning.automatic.evidence`).
 
 Linear terms are groups as well, one for each input: sines so long that they are straight on the data, without cosines.
-So are products of two inputs, differences of two cosines that are as long. Waves of the same inputs are taken without
-what linear terms and products explain of them.
+So are monomials, products of two inputs, squares and cubes: sums of a few waves that are as long. Waves of the same
+inputs are taken without what linear terms and monomials explain of them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Complex, Float, Int
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries, real_sum
-from itofit.waves.wave_groups import LINEAR_FREQUENCY, PRODUCT_FREQUENCY, inputs_of_group, linear_terms
+from itofit.waves.wave_groups import LONG, inputs_of_group, linear_terms, monomial_waves
 
 LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
-DOUBT, DOUBT_OF_ONE_INPUT = 1.0, 2.0
+DOUBT, DOUBT_BESIDE_POLYNOMIAL = 1.0, 2.0
 """Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off.
 
-Beside the linear term of a single input its waves must explain more: what is linear is to stay so. With several inputs
-what they have to say is divided among groups.
+Beside the linear term of a single input, and beside monomials that seem to be all, waves must explain more: what is
+linear or a polynomial is to stay so. Otherwise what several inputs have to say is divided among groups.
 """
 
 
@@ -39,6 +39,7 @@ class LinearPrior(NamedTuple):
     doubt: float  # amplitudes' worth, as of other groups
     doubt_of_waves: float  # of the groups beside them
     least: float  # least square of an amplitude, in units of what noise makes of it
+    odds: float = 0.0  # of zero, see `itofit.learning.automatic.sparsity`; zero: not known, `least` is assumed
 
 
 class Basis(NamedTuple):
@@ -54,8 +55,8 @@ class Basis(NamedTuple):
 
     @property
     def n_waves(self) -> int:
-        """The number of frequencies, but for those of linear terms and products."""
-        long = np.isin(np.abs(self.omega), (0.0, LINEAR_FREQUENCY, PRODUCT_FREQUENCY)).all(axis=1)
+        """The number of frequencies, but for those of linear terms and monomials."""
+        long = np.isin(np.abs(self.omega), LONG).all(axis=1)
         return len(self.omega) - int(long.sum())
 
     @property
@@ -74,6 +75,21 @@ class Basis(NamedTuple):
     def least(self) -> Float:
         """The same: the least square of an amplitude, zero for groups that may be switched off."""
         return np.where(self.stays, 0.0 if self.linear is None else self.linear.least, 0.0)
+
+    @property
+    def odds(self) -> Float:
+        """The same: the odds that an amplitude is zero, where they are known."""
+        return np.where(self.stays, 0.0 if self.linear is None else self.linear.odds, 0.0)
+
+    @property
+    def within_monomials(self) -> npt.NDArray[np.bool_]:
+        """Whether a group is a monomial and another the linear term of one of its inputs: shape (G, G)."""
+        m, groups = self.omega.shape[1], np.unique(self.group).tolist()
+        within = np.zeros((len(groups), len(groups)), dtype=bool)
+        for row, g in enumerate(groups):
+            inputs = inputs_of_group(g, m) if g < -m else ()
+            within[row] = [-m <= other < 0 and other + m in inputs for other in groups]
+        return within
 
     def at(self, u: Float) -> Float:
         """The features X at scaled points u (n, m): shape (n, R)."""
@@ -135,11 +151,11 @@ def principal_features(
     ----------
     omega : array of shape (K, m)
     group : array of shape (K,)
-        The group of each frequency, ascending; negative for linear terms and products.
+        The group of each frequency, ascending; negative for linear terms and monomials.
     gram, right : arrays of shape (2K + 2, 2K + 2) and (2K + 2, p)
         `real_gram` at these frequencies and a last one of zero.
     apart : bool
-        Take from waves what linear terms and products of the same inputs explain of them, so that each group has its
+        Take from waves what linear terms and monomials of the same inputs explain of them, so that each group has its
         own to say.
     """
     K, m = omega.shape
@@ -148,11 +164,11 @@ def principal_features(
     mean = gram[waves, one] / total
     G = gram[np.ix_(waves, waves)] / total - np.outer(mean, mean)
     b = right[waves] - np.outer(mean, right[one])
-    products = np.unique(group[group < -m])
-    E = _with_products(group, products)  # waves, then products, from waves
+    monomials = np.unique(group[group < -m])
+    E = _with_monomials(group, monomials, m)  # waves, then monomials, from waves
     G = E.T @ G @ E
-    # Where each group stands among waves and products; of linear terms the sine alone
-    own_group = np.concatenate([np.where(group < 0, np.inf, group), np.where(group < -m, np.inf, group), products])
+    # Where each group stands among waves and monomials; of linear terms the sine alone
+    own_group = np.concatenate([np.where(group < 0, np.inf, group), np.where(group < -m, np.inf, group), monomials])
     simple = np.flatnonzero((own_group < 0) & (np.diagonal(G) > LEAST_VARIANCE**2))
     parts, penalties, groups = [], [], []
     largest: list[float] = []
@@ -161,7 +177,7 @@ def principal_features(
             places, inputs = np.flatnonzero(own_group == g), set(inputs_of_group(g, m))
             simpler = [k for k in simple if inputs.issuperset(inputs_of_group(int(own_group[k]), m))]
             explain = np.array(simpler if apart and (g >= 0 or g < -m) else [], dtype=int)
-            part, share = _principal(G, places, explain[explain != places[0]])
+            part, share = _principal(G, places, explain[own_group[explain] > g] if g < 0 else explain)
             parts.append(part)
             penalties.append(1 / share)
             groups.append(np.full(part.shape[1], g))
@@ -174,12 +190,13 @@ def principal_features(
         return basis, A, T.T @ b
 
 
-def _with_products(group: Int, products: Int) -> Float:
-    """The matrix (2K, 2K + P) from waves to waves and products, which are differences of two cosines."""
+def _with_monomials(group: Int, monomials: Int, m: int) -> Float:
+    """The matrix (2K, 2K + P) from waves to waves and monomials, which are sums of a few of them."""
     K = len(group)
-    E = np.eye(2 * K, 2 * K + len(products))
-    for k, g in enumerate(products):
-        E[np.flatnonzero(group == g), 2 * K + k] = 1.0, -1.0
+    E = np.eye(2 * K, 2 * K + len(monomials))
+    for k, g in enumerate(monomials.tolist()):
+        places = np.flatnonzero(group == g)
+        E[np.concatenate([places, K + places]), 2 * K + k] = monomial_waves(g, m)[1]
     return E
 
 

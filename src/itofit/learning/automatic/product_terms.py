@@ -1,4 +1,8 @@
-"""Products of two inputs that a drift depends on: one amplitude each, where waves in a plane would need many."""
+"""Monomials that a drift depends on: one amplitude each, where waves would need several.
+
+Squares and cubes of one input, and products of two. They are tried beside linear terms and waves along single inputs.
+Squares and cubes are kept where they leave nothing for waves to explain; otherwise waves do without them.
+"""
 
 from __future__ import annotations
 
@@ -9,37 +13,58 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Int
 from itofit.learning.automatic.evidence import amplitude_ridges, solve_penalised
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves
-from itofit.waves.wave_groups import products_of_inputs
+from itofit.model.training import SWITCHED_OFF
+from itofit.waves.wave_groups import inputs_of_group, monomials
 
 FALSE_ALARM = 0.01
-"""Probability that noise alone makes a product stand out, over all products and outputs."""
+"""Probability that noise alone makes a monomial stand out, over all monomials and outputs."""
 GAIN_OF_PRODUCT = 15.0
-"""Log-evidence that each of them must gain: a single amplitude leaves out of error bars what else there may be."""
-NO_PRODUCTS = np.array([], dtype=int)
+"""Log-evidence that each product must gain: a single amplitude leaves out of error bars what else there may be."""
+NO_MONOMIALS = np.array([], dtype=int)
 
 
-def with_products(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Int]:
-    """A fit of long waves, with the products of two inputs that stand out if they make it more evident; which ones.
+def with_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Targets, Int]:
+    """A fit of long waves, with the monomials that stand out if they make it more evident; which ones.
+
+    Where they seem to be all that the drift is made of the targets say so.
 
     Parameters
     ----------
     fit : FittedWaves
-        Without products, and without waves that stood out.
+        Without monomials, and without waves that stood out.
     targets : Targets
         Of two and more inputs.
     """
-    (omega, group), none = fit.walking, fit.found
-    standing = _standing(fit, targets)
-    other = fitted_waves(omega, group, none, targets, fit.V, None, standing) if len(standing) else fit
-    gain = other.log_evidence - fit.log_evidence
-    return (other, standing) if gain > GAIN_OF_PRODUCT * len(standing) else (fit, NO_PRODUCTS)
+    (omega, group), m, doubted = fit.walking, targets.n_inputs, targets._replace(polynomial=True)
+    standing, chosen = _standing(fit, targets), NO_MONOMIALS
+    size = np.array([len(inputs_of_group(g, m)) for g in standing.tolist()], dtype=int)
+    products = standing[size == 2]
+    if len(products):
+        other = fitted_waves(omega, group, fit.found, targets, fit.V, None, products)
+        if other.log_evidence - fit.log_evidence > GAIN_OF_PRODUCT * len(products):
+            fit, chosen = other, products
+    all_there_is = np.sort(np.concatenate([standing[size == 1], chosen]))
+    if len(all_there_is):
+        other = fitted_waves(omega, group, fit.found, doubted, fit.V, None, all_there_is)
+        if _explains_all(other) and (other.log_evidence > fit.log_evidence or len(all_there_is) == len(chosen)):
+            return other, doubted, all_there_is
+    return fit, targets, chosen
+
+
+def _explains_all(fit: FittedWaves) -> bool:
+    """Whether nothing is left for waves beside linear terms and monomials."""
+    waves = np.unique(fit.basis.group) >= 0
+    return all((own.ridges[waves] >= SWITCHED_OFF).all() for own in fit.fits)
 
 
 def _standing(fit: FittedWaves, targets: Targets) -> Int:
-    """The groups of products that stand out beside linear terms and the waves of a fit along single inputs."""
+    """The groups of monomials that stand out beside linear terms and the waves of a fit along single inputs."""
     m, V = targets.n_inputs, fit.V
     omega, group = fit.walking
-    along, groups = group < m, products_of_inputs(m)
+    along, groups = group < m, monomials(m)
+    groups = groups[[not targets.periodic[list(inputs_of_group(g, m))].any() for g in groups.tolist()]]
+    if not len(groups):
+        return NO_MONOMIALS
     fit = fitted_waves(omega[along], group[along], fit.found, targets, V, None, groups)
     places = np.flatnonzero(fit.basis.group < -m)
     squares = np.zeros((len(groups), len(V)))
@@ -47,5 +72,5 @@ def _standing(fit: FittedWaves, targets: Targets) -> Int:
         P = amplitude_ridges(own.ridges[None], fit.basis)[1:]
         with one_blas_thread:
             variance = own.variance * solve_penalised(fit.A, fit.b @ V[j], P)[1]
-        squares[fit.basis.group[places] - groups[0], j] = own.c[places] ** 2 / variance[places]
+        squares[np.searchsorted(groups, fit.basis.group[places]), j] = own.c[places] ** 2 / variance[places]
     return np.asarray(groups[squares.max(axis=1) > scipy.special.chdtri(1, FALSE_ALARM / squares.size)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from itofit._blocks import map_tasks
 from itofit._checks import Float
@@ -16,10 +17,11 @@ from itofit.learning.automatic.drift import normal_matrix
 from itofit.learning.automatic.evidence import (
     SETTLED,
     amplitude_ridges,
+    amplitudes_in_use,
     best_ridges,
     first_ridges,
     given_ridges,
-    solve_penalised,
+    penalised_solution,
 )
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
@@ -37,8 +39,8 @@ MOST_HALVINGS = {True: 16, False: 6}
 """Of a step, for decoupled entries, and for others, each of which costs eigenvalues."""
 ROUNDING = 1e-6
 """Log-likelihood by which rounding may make a step look worse."""
-LEAST_LIKELIHOOD_GAIN = 0.05
-"""Of the log-likelihood of all data: fits that gain less have settled."""
+LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH = 0.05, 1e-5
+"""Of the log-likelihood of all data, or for each transition where they are many: fits that gain less have settled."""
 MOST_IDLE = 3
 """Steps in a row that gain less because C is near zero somewhere and they must be short."""
 MOST_COUPLED = 6
@@ -62,16 +64,19 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
     ones, S, count, _ = products
     H = ones @ B
     P, parts, idle = np.zeros_like(B), model.parts(H, S), 0
+    enough = max(LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH * float(count.sum()))
     for step in range(first, MOST_STEPS):
         if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
             model = model._replace(kappa=model.tails(H, S, count))
-        systems, weight, z = systems_of(model, products, H, parts)
+        free = step < STEPS_OF_FREEDOM and bool(len(basis.largest))
+        in_use = None if free else amplitudes_in_use(ridges, basis)
+        systems, weight, z = systems_of(model, products, H, parts, in_use)
         spread = (weight * (z - H) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
         new_ridges = np.empty_like(ridges)
         for j, (A, b) in enumerate(systems):
             if ridge is None:
                 old = ridges[j : j + 1]
-                if step < STEPS_OF_FREEDOM:
+                if free:
                     old = np.where(old < SWITCHED_OFF, old, first_ridges(basis))
                 rounds = ROUNDS_LATER if step else ROUNDS_FIRST
                 own = best_ridges(A, b, basis, old, rounds, max(1.0, float(spread[j])))
@@ -79,42 +84,43 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
                 own = given_ridges(ridge, float(A[0, 0]), basis)[None]
             new_ridges[j : j + 1], P[:, j] = own, amplitude_ridges(own, basis)
         if not model.shape.separate and model.shape.n_entries <= MOST_COUPLED:
-            new = _coupled_step(model, products, parts, weight * (H - z), B, P)
+            new = _coupled_step(model, products, parts, H, weight * (H - z), P)
         else:
-            new = np.column_stack([solve_penalised(A, b, P[:, j])[0] for j, (A, b) in enumerate(systems)])
+            new = np.column_stack([penalised_solution(A, b, P[:, j]) for j, (A, b) in enumerate(systems)])
         on = np.where(P < SWITCHED_OFF, P, 0.0)  # what was just switched off is on its way to zero
-        share, gain = _share_of_step(model, (B, new - B), (H, ones @ (new - B)), on, parts, products)
+        share, gain, parts = _share_of_step(model, (B, new - B), (H, ones @ (new - B)), on, parts, products)
         if not share.any():
             return Scoring(model, B, new_ridges, P)  # up to rounding no step improves on what there is
-        free = step < STEPS_OF_FREEDOM and bool(len(basis.largest))
         settled = not free and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
-        B, ridges = B + share * (new - B), new_ridges
-        H = ones @ B
-        parts = model.parts(H, S)
-        idle = idle + 1 if settled and (gain < LEAST_LIKELIHOOD_GAIN).all() else 0
-        if idle == MOST_IDLE or (idle and (gain < LEAST_LIKELIHOOD_GAIN * share)[share > 0].all()):
+        B, H, ridges = B + share * (new - B), H + share * (ones @ (new - B)), new_ridges
+        idle = idle + 1 if settled and (gain < enough).all() else 0
+        if idle == MOST_IDLE or (idle and (gain < enough * share)[share > 0].all()):
             break
     return Scoring(model, B, ridges, P)
 
 
-def _coupled_step(model: NoiseModel, products: Products, parts: Parts, gradient: Float, B: Float, P: Float) -> Float:
-    """Amplitudes (R + 1, p) of a scoring step of all entries together, with ridges P (R + 1, p).
+def _coupled_step(model: NoiseModel, products: Products, parts: Parts, H: Float, gradient: Float, P: Float) -> Float:
+    """Amplitudes (R + 1, p) of a scoring step of all entries together.
 
     Parameters
     ----------
     model : NoiseModel
     products : Products
     parts : Parts
-        At B.
-    gradient : array of shape (n, p)
-        Of the nll in the entries of H.
-    B, P : arrays of shape (R + 1, p)
+        At H.
+    H, gradient : arrays of shape (n, p)
+        The entries of H, and the gradient of the nll in them.
+    P : array of shape (R + 1, p)
+        Ridges of the amplitudes; those that are switched off take no part.
     """
     changes = np.sqrt(0.5 * products.count)[:, None, None] * model.changes(parts)
-    weight = changes @ changes.swapaxes(1, 2) + LEAST_WEIGHT * products.count[:, None, None] * np.eye(B.shape[1])
-    A = normal_matrix(products.ones, weight)
-    right = A @ B.T.ravel() - (gradient.T @ products.ones).ravel()
-    return solve_penalised(A, right, P.T.ravel())[0].reshape(B.T.shape).T
+    weight = changes @ changes.swapaxes(1, 2) + LEAST_WEIGHT * products.count[:, None, None] * np.eye(H.shape[1])
+    targets, on = (weight @ H[:, :, None])[:, :, 0] - gradient, P < SWITCHED_OFF
+    features = [products.ones[:, own] for own in on.T]
+    right = np.concatenate([own.T @ z for own, z in zip(features, targets.T, strict=True)])
+    new = np.zeros(P.T.shape)
+    new[on.T] = penalised_solution(normal_matrix(features, weight), right, P.T[on.T])
+    return new.T
 
 
 def _share_of_step(
@@ -124,8 +130,10 @@ def _share_of_step(
     P: Float,
     parts: Parts,
     products: Products,
-) -> tuple[Float, Float]:
-    """How much of a step to take and what it gains: one number for all entries, or one for each if they are separate.
+) -> tuple[Float, Float, Parts]:
+    """How much of a step to take, what it gains, and the parts at its end.
+
+    The first two are one number for all entries, or one for each if they are separate.
 
     Parameters
     ----------
@@ -143,25 +151,34 @@ def _share_of_step(
     share = model.link.largest_share(H, change, model.shape)
     for _ in range(MOST_HALVINGS[model.shape.separate]):
         penalty = model.together(0.5 * (P * (B + share * step) ** 2).sum(axis=0))
-        gain = loss - model.nlls(model.parts(H + share * change, products.S), count) - penalty
+        there = model.parts(H + share * change, products.S)
+        gain = loss - model.nlls(there, count) - penalty
         worse = ~(gain >= -ROUNDING)
         if not worse.any():
-            return share, gain
+            return share, gain, there
         share[worse] *= 0.5
-    return np.where(worse, 0.0, share), np.where(worse, 0.0, gain)
+    share = np.where(worse, 0.0, share)
+    return share, np.where(worse, 0.0, gain), model.parts(H + share * change, products.S)
 
 
 def systems_of(
-    model: NoiseModel, products: Products, H: Float, parts: Parts
+    model: NoiseModel, products: Products, H: Float, parts: Parts, in_use: npt.NDArray[np.bool_] | None = None
 ) -> tuple[list[tuple[Float, Float]], Float, Float]:
-    """One scoring step as a least-squares problem for each entry of H: A and b, and its weights and targets (n, p)."""
+    """One scoring step as a least-squares problem for each entry of H: A and b, and its weights and targets (n, p).
+
+    Amplitudes that are not `in_use` (p, R + 1) are left out: A and b are zero there.
+    """
     ones, _, count, _ = products
     gradient, weight = model.derivatives(parts, count)
     weight = np.maximum(weight, LEAST_WEIGHT * count[:, None])
     z = H - gradient / weight
 
     def system(j: int) -> tuple[Float, Float]:
-        return weighted_system(ones, weight[:, j], z[:, j])
+        if in_use is None or in_use[j].all():
+            return weighted_system(ones, weight[:, j], z[:, j])
+        A, b, on = np.zeros((ones.shape[1],) * 2), np.zeros(ones.shape[1]), np.flatnonzero(in_use[j])
+        A[np.ix_(on, on)], b[on] = weighted_system(ones[:, on], weight[:, j], z[:, j])
+        return A, b
 
     return map_tasks(system, range(weight.shape[1]), len(ones)), weight, z
 

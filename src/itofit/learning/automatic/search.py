@@ -5,16 +5,17 @@ differs:
 
 - *Groups.* With several inputs, some frequencies move along one axis only, so that what depends on one input need not
   be put together from waves in all directions. Frequencies are drawn again within their group.
-- *Start.* Linear terms, products of two inputs that stand out, and waves much longer than the data, with which the
+- *Start.* Linear terms, monomials that stand out, and waves much longer than the data, with which the
   first fit is made; or shorter ones, if their evidence is larger.
 - *Waves that stand out.* What a fit leaves over is compared with all half waves across the data
-  (`itofit.learning.automatic.periodogram`). Those that stand out of the noise are moved to the top of their peak and
-  become a group of their own, which does not walk; then what is left over is looked at again.
+  (`itofit.learning.automatic.periodogram`). Those that stand out of the noise are moved to the top of their peak, then
+  together to where they leave least over (`itofit.learning.automatic.refinement`). They become a group of their own,
+  which does not walk; then what is left over is looked at again.
 - *Step.* Every proposal has a length of its own, over one and a half decades, so that one of them is right.
 - *Judge.* The evidence of the network (`itofit.learning.automatic.evidence`), which takes all rows and chooses the
   ridges on the way, after 1, 2, 4, 8, … iterations.
 - *End.* When the last three quarters of the iterations have brought no improvement, 4 at least, 24 if waves are still
-  left over; and what is left over is looked at once more.
+  left over, 2 if all waves were switched off wherever they were; and what is left over is looked at once more.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves, noise_units, regressed
+from itofit.learning.automatic.harmonics import stretched
 from itofit.learning.automatic.principal import Basis
-from itofit.learning.automatic.product_terms import NO_PRODUCTS, with_products
+from itofit.learning.automatic.product_terms import NO_MONOMIALS, with_monomials
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
+from itofit.waves.normal_equations import GriddedNormalEquations
 from itofit.waves.parameters import ARFF
 
 SHORTER, SHORTER_MANY = {1: (4.0, 16.0)}, (4.0,)
@@ -41,10 +44,10 @@ ROUNDS_OF_UNITS = 2
 """In which combinations of outputs with independent noise are found; a third changes nothing."""
 LEAST_EVIDENCE_GAIN = 2.0
 """Of log-evidence, for which frequencies are preferred to earlier ones, times the root of the number of outputs."""
-LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES = 4, 24
-"""Before a search may end, without and with a wave that stood out."""
-MOST_ITERATIONS = 256
-"""Searches that still improve then gain little more."""
+LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES, ITERATIONS_WITHOUT_ANY = 4, 24, 2
+"""Before a search may end, without and with a wave that stood out; and where none carries anything, wherever it was."""
+MOST_ITERATIONS, MOST_WORK = 256, 4e11
+"""Searches that still improve then gain little more: iterations, and multiplications where sums are direct."""
 
 
 class Searched(NamedTuple):
@@ -110,20 +113,21 @@ def search(
     group = groups_for(targets.n, targets.n_inputs, arff.n_features)
     omega, none = long_waves(rng, group, targets), np.empty((0, targets.n_inputs))
     V = np.diag(np.sqrt(targets.n / np.diagonal(targets.squares)))
-    start, products = fitted_waves(omega, group, none, targets, V, arff.ridge), NO_PRODUCTS
+    start, monomials = fitted_waves(omega, group, none, targets, V, arff.ridge), NO_MONOMIALS
     if targets.linear_stays and targets.n_inputs > 1 and arff.ridge is None and arff.n_features is None:
-        start, products = with_products(start, targets)
+        start, targets, monomials = with_monomials(start, targets)
     for _ in range(ROUNDS_OF_UNITS if mixed else 0):
         V = noise_units(start, targets)
         start = regressed(*start[:4], targets, V, arff.ridge)
     judge = _Judge(start, on_iteration)
-    walk = Walk(rng, targets, arff, V, omega, group, products)
+    walk = Walk(rng, targets, arff, V, omega, group, monomials)
     _look_first(walk, judge, none if found is None else found)
     n_left = walk.seed()
     n_standing_out = len(walk.found) + n_left
-    most = MOST_ITERATIONS if arff.max_iterations is None else arff.max_iterations
+    most = _most_iterations(walk) if arff.max_iterations is None else arff.max_iterations
     needed = LEAST_ITERATIONS_WITH_WAVES if n_left else LEAST_ITERATIONS
     least = min(needed if arff.min_iterations is None else arff.min_iterations, most)
+    empty = ITERATIONS_WITHOUT_ANY if arff.min_iterations is None and not n_left else least
     stopped: Stop = "max_iterations"
     i, due = 0, 1
     while i < most:
@@ -133,7 +137,7 @@ def search(
             continue
         judge(i, walk.fitted())
         due = max(i + 1, min(2 * i, most))
-        settled = i >= max(least, 4 * judge.best_iteration)
+        settled = i >= max(least if judge.any_waves else empty, 4 * judge.best_iteration)
         if settled or i in MILESTONES:
             extended = walk.extended(judge.best) if i < most else None
             if extended is not None:
@@ -155,6 +159,15 @@ def search(
     )
 
 
+def _most_iterations(walk: Walk) -> int:
+    """As many as are affordable."""
+    if isinstance(walk.targets.equations, GriddedNormalEquations):
+        return MOST_ITERATIONS
+    n_waves = 2 * (len(walk.omega) + len(walk.found))
+    affordable = MOST_WORK / (2 * len(walk.targets.u) * n_waves**2)
+    return int(np.clip(affordable, LEAST_ITERATIONS_WITH_WAVES, MOST_ITERATIONS))
+
+
 class _Judge:
     """Who keeps the waves of largest evidence, beginning with those of the start."""
 
@@ -162,11 +175,13 @@ class _Judge:
         self.start = self.best = start
         self.best_iteration, self.on_iteration = 0, on_iteration
         self.iterations, self.values = [0], [start.log_evidence]
+        self.any_waves = start.any_waves
 
     def __call__(self, i: int, waves: FittedWaves, least_gain: float = LEAST_EVIDENCE_GAIN) -> None:
         """Judge the waves of an iteration."""
         self.iterations.append(i)
         self.values.append(waves.log_evidence)
+        self.any_waves |= waves.any_waves
         if waves.log_evidence > self.best.log_evidence + least_gain * np.sqrt(len(waves.V)):
             self.best, self.best_iteration = waves, i
         self.on_iteration(i, self.best.log_evidence - self.start.log_evidence)
@@ -183,9 +198,10 @@ def _look_first(walk: Walk, judge: _Judge, found: Float) -> None:
     if looked is not start:
         judge(0, looked)
         walk.go_to(omega, group, found)
-        judge(0, walk.look(walk.fitted_without_long_waves()))  # which distort peaks of waves that are hardly shorter
+        if len(found) or not walk.targets.periodic.all():  # there are linear terms, or waves that stood out before
+            judge(0, walk.look(walk.fitted_without_long_waves()))  # long ones distort peaks of hardly shorter ones
     for times in SHORTER.get(walk.n_inputs, SHORTER_MANY) if walk.targets.linear_stays else ():
-        walk.go_to(np.clip(times * omega, -walk.reach, walk.reach), group, found)
+        walk.go_to(stretched(walk.rng, omega, times, walk.reach, walk.targets.periodic), group, found)
         shorter = walk.fitted()
         if shorter.log_evidence > start.log_evidence:
             judge(0, walk.look(shorter), least_gain=0.0)  # for as much evidence the more flexible ones

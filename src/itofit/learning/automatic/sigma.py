@@ -39,7 +39,8 @@ class Sigma(NamedTuple):
 
     def at(self, u: Float) -> Float:
         """Σ at scaled points, shape (n, d, d)."""
-        return np.asarray(self.L @ self.fit.at(features_at(self.basis, u)) @ self.L.T)
+        sums = np.zeros((len(u), self.fit.shape.n_entries)) if self.basis is None else self.basis.sums(u, self.fit.c)
+        return np.asarray(self.L @ self.fit.of_sums(sums) @ self.L.T)
 
     def precision(self, X: Float) -> Float:
         """Σ⁻¹ for features X (n, R); one for all if it is constant."""

@@ -9,7 +9,9 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves
-from itofit.learning.automatic.periodogram import Lattice, Waves, separate_peaks, top_of_peak
+from itofit.learning.automatic.harmonics import TURN, first_harmonics, on_lattice, start_spread
+from itofit.learning.automatic.periodogram import MOST_TOGETHER, Lattice, Waves, separate_peaks, top_of_peak
+from itofit.learning.automatic.refinement import moved_waves
 from itofit.learning.metropolis import Kernel, magnitude, metropolis_step
 from itofit.waves.parameters import ARFF
 from itofit.waves.wave_groups import directions, group_of_inputs
@@ -36,6 +38,8 @@ REACH, REACH_MANY = {1: 256.0, 2: 60.0, 3: 24.0}, 24.0
 """Frequencies beyond are not proposed: 40, 10 and 4 waves across the data."""
 MOST_LOOKS, MOST_PEAKS = 8, 12
 """At what is left over, one after the other, and waves that are taken from it each time."""
+MOST_REFINED, SEEN = 4, 1.0
+"""Steps in which waves that stood out are moved to where they leave least over, and log-evidence worth another one."""
 FALSE_ALARM, FALSE_ALARM_AFTER_ONE = 0.002, 0.05
 """Probability that noise alone gives the search a frequency, before and after one has stood out."""
 
@@ -63,9 +67,10 @@ def reach_of(n_inputs: int) -> float:
 
 def long_waves(rng: np.random.Generator, group: Int, targets: Targets) -> Float:
     """Frequencies (K, m) to start from: waves much longer than the data."""
-    free = directions(group, targets.n_inputs)
+    free, periodic = directions(group, targets.n_inputs), targets.periodic
     spread = np.minimum(START * targets.spread, reach_of(targets.n_inputs) / 4)
-    return np.asarray(free * spread * rng.standard_normal(free.shape))
+    omega = free * start_spread(spread, periodic) * rng.standard_normal(free.shape)
+    return first_harmonics(on_lattice(omega, periodic), free, periodic)
 
 
 class Walk:
@@ -79,7 +84,7 @@ class Walk:
         V: Float,
         omega: Float,
         group: Int,
-        products: Int | tuple[()] = (),
+        monomials: Int | tuple[()] = (),
     ) -> None:
         self.rng, self.targets, self.arff, self.V, self.omega, self.group = rng, targets, arff, V, omega, group
         self.n_inputs = targets.n_inputs
@@ -88,9 +93,10 @@ class Walk:
         self.ridge = RIDGE if arff.ridge is None else arff.ridge
         self.false_alarm = FALSE_ALARM
         self.found = np.empty((0, self.n_inputs))  # frequencies that stood out
-        self.products = products  # groups of products of two inputs that stood out
-        self.lattice = Lattice(rng, self.n_inputs, self.reach)
-        self.left = Waves(self.found, np.empty(0), len(V))  # what stood out at the last look
+        self.monomials = monomials  # groups of monomials that stood out
+        self.lattice = Lattice(rng, self.n_inputs, self.reach, targets.periodic)
+        self.power = self.left = Waves(self.found, np.empty(0), len(V))  # at the last look, and what stood out
+        self.compared: FittedWaves | None = None  # whose power this is
         self.looked_at: FittedWaves | None = None  # the last one that was extended, or could not be
         self.acceptance: list[float] = []
         self.seconds: list[float] = []
@@ -123,20 +129,23 @@ class Walk:
             delta = np.exp(rng.uniform(np.log(SHORTEST_STEP), np.log(LONGEST_STEP), (K, 1)))
         else:
             delta = np.full((K, 1), self.arff.delta)
-        proposal = omega + self.free * delta * rng.standard_normal(omega.shape)
-        return np.where(np.abs(proposal).max(axis=1, keepdims=True) > self.reach, omega, proposal)
+        periodic = self.targets.periodic
+        step = self.free * delta * rng.standard_normal(omega.shape)
+        proposal = omega + np.where(periodic, TURN * np.rint(step), step)
+        size = np.abs(proposal).max(axis=1, keepdims=True)  # zero, if harmonics lead back to none
+        return np.where((size > self.reach) | (size == 0), omega, proposal)
 
     def _members(self) -> list[Int]:
         return [np.flatnonzero(self.group == g) for g in np.unique(self.group)]
 
     def fitted(self) -> FittedWaves:
         """The regression on where the frequencies are."""
-        return fitted_waves(self.omega, self.group, self.found, self.targets, self.V, self.arff.ridge, self.products)
+        return fitted_waves(self.omega, self.group, self.found, self.targets, self.V, self.arff.ridge, self.monomials)
 
     def fitted_without_long_waves(self) -> FittedWaves:
-        """The regression on linear terms, products and waves that stood out alone."""
+        """The regression on linear terms, monomials and waves that stood out alone."""
         none = self.omega[:0], self.group[:0]
-        return fitted_waves(*none, self.found, self.targets, self.V, self.arff.ridge, self.products)
+        return fitted_waves(*none, self.found, self.targets, self.V, self.arff.ridge, self.monomials)
 
     def go_to(self, omega: Float, group: Int, found: Float) -> None:
         """Be at other frequencies (K, m) of some groups (K,), with waves (F, m) that stood out."""
@@ -153,10 +162,25 @@ class Walk:
             peaks = separate_peaks(self.left, min(room, MOST_PEAKS)).omega
             if not self._add_pairs(peaks):
                 strengths = self._strengths(fit)
-                tops = [top_of_peak(omega, self.targets.u, strengths) for omega in peaks]
+                tops = [top_of_peak(omega, self.targets.u, strengths, self.targets.periodic) for omega in peaks]
                 self.found = np.concatenate([self.found, tops])
-            fit = self.fitted()
+            fit = self._refined(self.fitted())
             self.compare(fit)
+        return fit
+
+    def _refined(self, fit: FittedWaves) -> FittedWaves:
+        """A fit with the waves that stood out where they leave least over, as far as that is seen."""
+        whole = self.n_inputs <= MOST_TOGETHER  # else waves stand for others in directions that no plane has
+        for _ in range(MOST_REFINED if whole and len(self.found) else 0):
+            before, self.found = self.found, moved_waves(fit, self.targets)
+            moved = self.fitted()
+            gain = moved.log_evidence - fit.log_evidence
+            if gain < 0:
+                self.found = before
+                break
+            fit = moved
+            if gain < SEEN:
+                break
         return fit
 
     def _add_pairs(self, peaks: Float) -> bool:
@@ -199,8 +223,9 @@ class Walk:
 
     def compare(self, fit: FittedWaves) -> None:
         """See which waves stand out of the noise in what a fit leaves over."""
-        sums = self.lattice.sums(self.targets.u, self._strengths(fit))
-        self.left = self.lattice.power(sums).standing_out(self.false_alarm)
+        if fit is not self.compared:
+            self.power, self.compared = self.lattice.power(self.lattice.sums(self.targets.u, self._strengths(fit))), fit
+        self.left = self.power.standing_out(self.false_alarm)
         if len(self.left.omega):
             self.false_alarm = FALSE_ALARM_AFTER_ONE
 

@@ -15,9 +15,15 @@ from itofit.matrices.links import derivatives_of_covariance
 from itofit.matrices.symmetric import symmetric
 from itofit.model.finite_step import Scheme
 from itofit.model.hidden.gaussian_step import Functions, GaussianStep, tabulated
-from itofit.model.hidden.windows import window_lengths
+from itofit.model.hidden.tracking import NO_PRIOR, Prior
+from itofit.model.hidden.windows import second_order_window_lengths, window_lengths
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
+
+NO_WAVE = 1e-7
+"""Amplitude of a wave, relative to the size of the drift, below which it is one of a group that is switched off."""
+NO_AMPLITUDE = 1e-8
+"""Of the features of H: below, Σ is constant but for rounding."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,6 +51,10 @@ class NoisyModel:
         Steps that a filter will make with it.
     scheme : {"corrected", "euler"}
         The moments of its steps.
+    prior : Prior
+        Of velocities, where the system is of second order and positions alone are observed.
+    substeps : int
+        Parts that a step is made of.
     """
 
     basis: Basis
@@ -57,26 +67,52 @@ class NoisyModel:
     box: Float
     n_rows: int
     scheme: Scheme = "corrected"
+    prior: Prior = NO_PRIOR
+    substeps: int = 1
+
+    @property
+    def second_order(self) -> bool:
+        """Whether the state is (x, v), of which x is observed."""
+        return len(self.prior.mean) > 0
 
     @property
     def step(self) -> GaussianStep:
         """One step of its state."""
         typical = np.diagonal(self.sigma.L @ self.sigma.L.T)
-        return GaussianStep(self._functions, self.box, typical, scheme=self.scheme)
+        return GaussianStep(
+            self._functions,
+            self.box,
+            typical,
+            second_order=self.second_order,
+            scheme=self.scheme,
+            substeps=self.substeps,
+        )
 
     @cached_property
     def _functions(self) -> Functions:
         """Drift and covariance, by a table where there is one input."""
         series = self.basis.series(self.amplitudes[:, 0], self.amplitudes[:, 1:].T, self.scaling)
+        size = np.sqrt((self.amplitudes[:, 1:] ** 2).sum(axis=1))  # as features have unit variance
+        used = (np.abs(series.beta) > NO_WAVE * size).any(axis=1)
+        if used.any():
+            series = replace(series, omega=series.omega[used], beta=series.beta[used])
+
+        off = float(np.abs(self.sigma.fit.B[1:]).max(initial=0.0)) < NO_AMPLITUDE
+        constant = symmetric(self.sigma.at(self.scaling.points(self.box[:1]))) if off else None
 
         def exact(x: Float) -> tuple[Float, Float]:
+            if constant is not None:
+                return series(x), np.broadcast_to(constant, (len(x), *constant.shape[1:]))
             return series(x), symmetric(self.sigma.at(self.scaling.points(x)))
 
         return tabulated(exact, self.box, self.n_rows)
 
     def window_lengths(self, h: float) -> tuple[int, int]:
         """Overlap and kept steps of windows for steps of about this length."""
-        return window_lengths(h * self.sigma.L @ self.sigma.L.T, self.noise)
+        mean = self.sigma.L @ self.sigma.L.T
+        if self.second_order:
+            return second_order_window_lengths(mean, self.noise, h)
+        return window_lengths(h * mean, self.noise)
 
     def drift_features(self, x: Float) -> Float:
         """One and the features of the drift at points (n, m) or the nearest in the box: shape (n, R + 1)."""

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import DataWarning, Float, InputError, Option
+from itofit.data.passes import Data
+from itofit.data.periods import is_periodic
 from itofit.learning.noisy.noise_test import LEAST_SHARE, LEVEL, LagProducts, lag_products
 from itofit.learning.noisy.noisy_tracks import Fitted, fit_through_noise, gain_of_noise, model_through_noise
 from itofit.learning.pipeline import Task
@@ -31,6 +33,11 @@ class Decision(NamedTuple):
     known: Float | None
 
 
+def can_be_noisy(data: Data) -> bool:
+    """Whether errors of measurement can be told: of states that move as a whole, alone and on a line."""
+    return data.kind == "diffusion" and not data.n_covariates and not is_periodic(data.periods).any()
+
+
 def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
     """The model without errors of measurement, if there are any; it warns in the name of the caller's caller.
 
@@ -41,7 +48,7 @@ def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
         What was learned from its data as if they had no errors.
     """
     asked = task.options.noise_is_known or isinstance(task.options.measurement_noise, str)
-    if not asked or task.data.kind != "diffusion" or not task.options.refine:
+    if not asked or not task.options.refine or not can_be_noisy(task.data):
         return None
     known = task.options.known_noise(task.data.n_outputs)
     lags = lag_products(task.data, plain)

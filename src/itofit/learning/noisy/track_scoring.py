@@ -107,9 +107,11 @@ class Tracks:
             total: TrackSums | None = None
             windows = cut(follows(block.rows), overlap, kept, block.n_before)
             for chunk in chunks(block.rows, self.some(windows, number)):
-                found = filtered(model.step, chunk, model.noise)
+                found = filtered(model.step, chunk, model.noise, model.prior)
                 T, W, D = found.mean_before.shape
                 at = found.m[:-1].reshape(-1, D)
+                if model.second_order:  # in the middle of the step
+                    at = 0.5 * (at + found.mean_before.reshape(-1, D))
                 X = model.drift_features(at).reshape(T, W, -1)
                 Z, changes = model.noise_features(at)
                 d, p = fit.shape.d, fit.shape.n_entries

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import RNG, InputError, fraction, generator
-from itofit.data.names import check_variables, plural
+from itofit.data.names import check_variables, plural, with_velocities
 from itofit.data.passes import Data
 from itofit.looking.check.applicability import discretisation, extrapolation, positive_definiteness, units
 from itofit.looking.check.examined import examine, without_longer
 from itofit.looking.check.findings import Diagnosis, Finding, Verdict
 from itofit.looking.check.gains import gain
+from itofit.looking.check.inertia import other_order
 from itofit.looking.check.memory import markov, whiteness
 from itofit.looking.check.residuals import distribution, over_inputs
 from itofit.model.learned import LearnedSDE
@@ -52,10 +53,12 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
     - ``gain``: is the model better than constant drift and noise? Data that it was learned from, which are recognised
       by their number and range, flatter it: then its gain must be clearly more than that.
     - ``units``, only if so: the steps are ten times as long as those learned from, or more, or as much shorter.
+    - ``order``, only if so: the tracks of a first-order model keep their velocities from step to step, as those of a
+      thing with inertia do, or those of a second-order model learned from positions do not.
 
-    Of a model with errors of measurement (``sde.measurement_noise``), residuals are innovations: what an observation is
-    more than was predicted from all those before it, in units of the standard deviation that was predicted. Places are
-    the states as far as they were known then.
+    Of a model with errors of measurement (``sde.measurement_noise``), and of positions, residuals are innovations: what
+    an observation is more than was predicted from all those before it, in units of the standard deviation that was
+    predicted. Places are the states as far as they were known then.
 
     A deviation counts only if it is significant *and* large enough to matter, since with many rows any tiny one is
     significant: 0.05 in the mean (in standard deviations of a step) or a fifth of the drift, 0.1 in the variance, 0.2
@@ -101,21 +104,24 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
         raise InputError(f"data must be Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
     level = fraction("level", level)
     random, _ = generator(rng)
-    if (data.n_inputs, data.n_outputs, data.kind) != (sde.n_inputs, sde.n_outputs, sde.kind):
+    seen = with_velocities(data)
+    if seen.n_covariates != sde.n_covariates:
+        check_variables(sde, seen)
+    if (seen.n_inputs, seen.n_outputs, seen.kind) != (sde.n_inputs, sde.n_outputs, sde.kind):
         raise InputError(
             f"the model has {plural(sde.n_inputs, 'input')} and {plural(sde.n_outputs, 'output')}, kind {sde.kind!r}, "
             f"the data {data.n_inputs} and {data.n_outputs}, kind {data.kind!r}"
         )
-    check_variables(sde, data)
+    sde._check_data("check", data)
     least = max(LEAST_ROWS, LEAST_ROWS_PER_OUTPUT * data.n_outputs)
     if len(data) < least:
         raise InputError(f"a check needs at least {least} transitions, got {len(data)}; give more data")
     judged = without_longer(sde, data, least)
     with one_blas_thread:  # for the same result on any number of them
         rows = examine(sde, judged, random)
-        other_unit = units(sde, rows)
+        only_if_so = units(sde, rows), other_order(rows, level)
         findings = (
-            *([] if other_unit is None else [other_unit]),
+            *(finding for finding in only_if_so if finding is not None),
             distribution(rows, level),
             over_inputs(rows, level),
             whiteness(rows, level),

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from itofit._checks import Either, Float, Int, Message, Option
+from itofit.data.covariates import moving
 from itofit.data.names import plural
 from itofit.data.transitions import Transitions
 from itofit.looking.check import thresholds
@@ -124,7 +125,7 @@ def _advice(sde: LearnedSDE, h: Float, rates: Float) -> str:
     if longest > thresholds.UNEVEN * typical and longest > length:
         max_h = Option("max_h", float(f"{length:.2g}"))
         return Message("Leave out the longest steps, with {max_h} for example, or observe more often.", max_h=max_h)
-    tried = sde.step_correction is not None
+    tried = sde.step_correction is not None or sde.scheme == "corrected"
     return _SHORTER_STEPS if tried else _CORRECTED_STEPS
 
 
@@ -156,11 +157,11 @@ def _covariance_change(sde: LearnedSDE, data: Transitions) -> float:
     """Median over the data of ‖σ⁻¹ Σ' σ⁻ᵀ − I‖, Σ' where the step ended."""
     d = sde.n_outputs
     end = data.inputs.copy()
-    end[:, -d:] += data.increments
+    end[:, moving(sde)] += data.increments
     if sde.kind == "underdamped":
-        end[:, :d] += data.h[:, None] * end[:, d:]
+        end[:, :d] += data.h[:, None] * end[:, moving(sde)]
     inverse = np.linalg.inv(sde.diffusion(data.inputs))
-    ratio = inverse @ sde.covariance(np.clip(end, sde.box[0], sde.box[1])) @ inverse.swapaxes(1, 2)
+    ratio = inverse @ sde.covariance(np.clip(end, *sde._range)) @ inverse.swapaxes(1, 2)
     return float(np.median(np.linalg.norm(ratio - np.eye(d), 2, axis=(1, 2))))
 
 
@@ -178,7 +179,7 @@ def extrapolation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator)
         0
     ]  # the first is the row itself
     alone = float(np.mean(~np.isfinite(nearest_others)))
-    nearest = tree.query(rng.random((RANGE_POINTS, m)), distance_upper_bound=near)[0]
+    nearest = tree.query(_anywhere(sde, u, rng), distance_upper_bound=near)[0]
     covered = float(np.mean(np.isfinite(nearest)))
     grades = graded(outside, *thresholds.OUTSIDE), graded(alone, *thresholds.ALONE)
     verdict = worst_of([*grades, graded(1 - covered, *thresholds.UNCOVERED)])
@@ -197,6 +198,17 @@ def extrapolation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator)
     )
 
 
+def _anywhere(sde: LearnedSDE, u: Float, rng: np.random.Generator) -> Float:
+    """Random points of the range, scaled to 0 … 1 as the data u (n, m) are; covariates are those of random rows.
+
+    What comes from outside need not have values between those that it has: a treatment is given or not.
+    """
+    points, s = rng.random((RANGE_POINTS, sde.n_inputs)), len(sde.state_names)
+    if sde.n_covariates:
+        points[:, s:] = u[rng.integers(len(u), size=RANGE_POINTS), s:]
+    return points
+
+
 _NEAR_THE_DATA = (
     "Drift and noise are known near the data alone: plot and trust them there, watch where simulated paths go, and "
     "learn from data that cover what you want to know."
@@ -206,8 +218,8 @@ _NEAR_THE_DATA = (
 def positive_definiteness(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Finding:
     """How often the covariance had to be kept within its limits."""
     low, high = sde.box
-    box = low + (high - low) * rng.random((RANGE_POINTS, sde.n_inputs))
     x = rows.data.inputs
+    box = low + (high - low) * _anywhere(sde, (x - low) / (high - low), rng)
     limited, limited_box = float(sde.floored(x).mean()), float(sde.floored(box).mean())
     raw = sde.covariance(x[_few_rows(len(x), rng)], raw=True)
     scale = np.sqrt(np.abs(np.diagonal(raw, axis1=1, axis2=2))) + TINY

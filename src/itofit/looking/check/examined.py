@@ -9,12 +9,12 @@ import numpy as np
 from itofit._checks import Either, Float, Int, Message
 from itofit.data.filtered import at_most
 from itofit.data.following import continues
-from itofit.data.names import has_given_names
+from itofit.data.names import has_given_names, with_velocities
 from itofit.data.passes import Data, add_up
 from itofit.data.rows import PASS_ROWS
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
-from itofit.model.hidden.observed import innovations
+from itofit.model.hidden.observed import Innovations, drawn_underdamped, innovations
 from itofit.model.learned import LearnedSDE
 from itofit.model.sde import BATCH_ROWS
 
@@ -38,7 +38,7 @@ class ExaminedRows(NamedTuple):
     why_no_time: str  # why no transitions follow each other; empty if some do
     inputs: tuple[str, ...]  # names of the m inputs
     outputs: tuple[str, ...]  # names of the d outputs
-    through_noise: bool = False  # whether the model has errors of measurement, and z are its innovations
+    through_noise: bool = False  # whether states follow from the data by a filter, and z are its innovations
 
     @property
     def drift_size(self) -> Float:
@@ -51,11 +51,12 @@ def examine(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> ExaminedRo
     n_all = len(data)
     rows, stretch = _rows_and_stretches(data, rng)
     order, follows = _time_order(rows, stretch)
-    if sde.measurement_noise is None:
+    through_filter = rows.kind == "positions" or sde.measurement_noise is not None
+    if not through_filter:
         states, (z, g, r) = rows, _residuals(sde, rows)
     else:
         states, z, g, r = _innovations(sde, rows, order)
-    named = sde if has_given_names(sde) else rows
+    named = sde if has_given_names(sde) else states
     return ExaminedRows(
         data=states,
         observed=rows,
@@ -68,7 +69,7 @@ def examine(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> ExaminedRo
         why_no_time="" if follows.any() else _why_no_time(rows),
         inputs=named.input_names,
         outputs=named.output_names,
-        through_noise=sde.measurement_noise is not None,
+        through_noise=through_filter,
     )
 
 
@@ -152,9 +153,32 @@ def _innovations(sde: LearnedSDE, data: Transitions, order: Int) -> tuple[Transi
     back = np.argsort(order)
     told = innovations(sde, data[order], sde.data.h_mean, sde.scheme).at(back)
     white = np.asarray(np.linalg.solve(factors(told.S), np.stack([told.v, told.move], axis=2)), dtype=np.float64)
+    if data.kind == "positions":
+        return _with_velocities(sde, data, told, white[:, :, 0])
     variables = data.kind, data.input_names, data.output_names
     states = Transitions._trusted(told.state, told.move + told.v, data.h, data.groups, *variables)
     return states, white[:, :, 0], white[:, :, 1], told.v
+
+
+def _with_velocities(
+    sde: LearnedSDE, data: Transitions, told: Innovations, z: Float
+) -> tuple[Transitions, Float, Float, Float]:
+    """The same for positions: the force moves them by ½ h² f within a step."""
+    h, force = data.h[:, None], sde.drift(np.clip(told.state, *sde.box))
+    g = np.linalg.solve(factors(told.S), (0.5 * h**2 * force)[:, :, None])[:, :, 0]
+    seen = with_velocities(data)
+    states = Transitions._trusted(
+        told.state, h * force, data.h, data.groups, seen.kind, seen.input_names, seen.output_names
+    )
+    return states, z, np.asarray(g), told.v
+
+
+def with_states(sde: LearnedSDE, data: Data) -> Data:
+    """Data with the states of a model: of positions, at most MOST_ROWS with velocities drawn given all of a track."""
+    if data.kind != "positions":
+        return data
+    rows = rows_in_memory(data, np.random.default_rng(0))
+    return drawn_underdamped(sde, rows, sde.data.h_mean, seed=0)
 
 
 def _residuals(sde: LearnedSDE, data: Transitions) -> tuple[Float, Float, Float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from itofit._checks import Float, Int
+from itofit.data.periods import is_periodic
 from itofit.looking.check.examined import ExaminedRows
 from itofit.looking.check.findings import Finding, Verdict, not_available
 from itofit.looking.check.thresholds import GAIN_ERRORS
@@ -85,9 +86,10 @@ def _learned_from(sde: LearnedSDE, rows: ExaminedRows) -> bool:
     x, h = rows.observed.inputs, rows.observed.h
     if rows.n_all != sde.data.n_transitions or len(x) < rows.n_all:  # so many flatter nothing
         return False
-    if sde.measurement_noise is not None:  # whose range is that of the states
+    if rows.through_noise:  # whose range is that of the states
         return bool(np.isclose(h.mean(), sde.data.h_mean, rtol=1e-12, atol=0))
-    same_range = np.allclose([x.min(axis=0), x.max(axis=0)], sde.box, rtol=1e-12, atol=0)
+    own = ~is_periodic(sde.periods)  # of others the range is a period, whatever the data
+    same_range = np.allclose([x.min(axis=0)[own], x.max(axis=0)[own]], sde.box[:, own], rtol=1e-12, atol=0)
     return bool(same_range and np.isclose(h.mean(), sde.data.h_mean, rtol=1e-6, atol=0))
 
 

@@ -167,7 +167,8 @@ def _likely_cause(rows: ExaminedRows, r: Float, noise: float, correlated: str) -
     `noise` is the variance of errors of measurement that would explain them, `correlated` says what they are.
     """
     correlated = capitalised(correlated)
-    velocity = ", velocities computed as differences of positions," if rows.data.kind == "underdamped" else ""
+    computed = rows.data.kind == "underdamped" and not rows.through_noise
+    velocity = ", velocities computed as differences of positions," if computed else ""
     if r[0] < 0 and abs(r[0]) >= CLEAR_FIRST * np.abs(r).max():
         share = min(1.0, -2 * float(r[0]))
         return (
@@ -180,8 +181,13 @@ def _likely_cause(rows: ExaminedRows, r: Float, noise: float, correlated: str) -
         return (
             f"{correlated}. Positive correlation is the sign of memory: coloured noise, smoothed data{velocity} or a "
             "hidden variable.",
-            "Observe at longer steps than the memory lasts (keep every k-th observation), undo smoothing, or add the "
-            f"hidden variable (such as a velocity) to the inputs.{_VELOCITY if velocity else ''}",
+            Message(
+                "Observe at longer steps than the memory lasts (keep every k-th observation), undo smoothing, or add "
+                "the hidden variable (such as a velocity) to the inputs; what drives the system from outside is given "
+                "as {covariates}.{velocity}",
+                covariates=Option("covariates", keyword=True),
+                velocity=_VELOCITY if velocity else "",
+            ),
         )
     lag = int(np.argmax(np.abs(r))) + 1
     return (
@@ -194,7 +200,9 @@ def _likely_cause(rows: ExaminedRows, r: Float, noise: float, correlated: str) -
 
 def _noise_advice(rows: ExaminedRows, more: str) -> str:
     """What to do about errors of measurement."""
-    if rows.data.kind == "diffusion" and not rows.through_noise:
+    data = rows.data
+    alone = data.kind == "diffusion" and not data.n_covariates and not data.periods.any()  # else noise stays in it
+    if alone and not rows.through_noise:
         return Message(
             "Measurement noise counts as noise of the system here. Learn from the tracks with {option}, "
             "which separates the two.",
@@ -206,7 +214,10 @@ def _noise_advice(rows: ExaminedRows, more: str) -> str:
     )
 
 
-_VELOCITY = " Velocities should be measured, not computed from positions."
+_VELOCITY = (
+    " Velocities should be measured, not computed from positions; without them, learn from positions alone "
+    "(Transitions.from_positions, --second-order)."
+)
 
 
 # Markov property

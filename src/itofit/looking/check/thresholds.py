@@ -40,6 +40,9 @@ TAIL_RATIO = 10.0
 CORRELATION = 0.05
 """Correlation between steps: one of −0.05 means that a tenth of Σ is errors of measurement."""
 
+SECOND_ORDER = 0.5
+"""Share of the motion that keeps its velocity from step to step, from which on a first-order model is bad."""
+
 # Step, range and limits
 
 DRIFT_BIAS = 0.025, 0.15

@@ -53,7 +53,7 @@ def field(
     Parameters
     ----------
     sde : LearnedSDE
-        With two inputs, of kind "diffusion" or "underdamped".
+        With two inputs, of kind "diffusion" or "underdamped"; covariates besides are at their medians.
     data : Transitions, optional
         Drawn as faint dots, at most 2000 of them. They give the range, from quantile 0.005 to 0.995 of each variable;
         without them it is that of the data that were learned from.
@@ -74,7 +74,7 @@ def field(
     """
     rows = checked(sde, data)
     stream, ellipses = flag("stream", stream), flag("ellipses", ellipses)
-    if sde.n_inputs != 2 or sde.kind == "general":
+    if len(sde.state_names) != 2 or sde.kind == "general":
         raise InputError(
             "a field needs a model of two variables that move, or of one position and its velocity; this one has "
             f"inputs {', '.join(sde.input_names)} and kind {sde.kind!r}: heatmap and slices draw parts of it"
@@ -90,12 +90,14 @@ def field(
     if stream:
         ax.set(xlim=plane.x[[0, -1]], ylim=plane.y[[0, -1]])
     few_ticks(ax)
+    if plane.title:
+        ax.set_title(plane.title, fontsize="small")
     legend_below(ax, handles)
     return ax
 
 
 def flow(sde: LearnedSDE, points: Float) -> Float:
-    """The flow at points (n, 2): the drift, or for an underdamped system (v, f). Shape (n, 2)."""
+    """The flow at points (n, m): the drift, or for an underdamped system (v, f). Shape (n, 2)."""
     f = sde.drift(points)
     return f if sde.kind == "diffusion" else np.column_stack([points[:, 1], f[:, 0]])
 
@@ -166,7 +168,9 @@ def _noise(ax: Axes, sde: LearnedSDE, plane: Plane) -> list[Any]:
     if not len(at):
         return []
     sigma = np.zeros((len(at), 2, 2))
-    sigma[:, -sde.n_outputs :, -sde.n_outputs :] = sde.diffusion(at)
+    sigma[:, -sde.n_outputs :, -sde.n_outputs :] = sde.diffusion(
+        np.column_stack([at, np.tile(plane.points[0, 2:], (len(at), 1))])
+    )
     variance = np.einsum("nij,nij->ni", sigma, sigma)
     t = nice_below(0.1 / float(np.quantile((variance / cell**2).max(axis=1), 0.9)))
     angle = np.linspace(0, 2 * np.pi, 61) if sde.kind == "diffusion" else np.array([-0.5, 0.5]) * np.pi

@@ -180,5 +180,6 @@ def panels_of(sde: LearnedSDE, data: Data | None) -> list[Panel]:
         Panel(partial(heatmap, sde, "covariance", pair, data), f"map of the {noise}")
         for pair, noise in zip(pairs, noises, strict=True)
     ]
-    moving = [] if sde.kind == "general" else [Panel(partial(field, sde, data), f"flow of {names}, and its noise")]
-    return moving + panels
+    if sde.kind == "general" or len(sde.state_names) < 2:
+        return panels
+    return [Panel(partial(field, sde, data), f"flow of {names}, and its noise"), *panels]

@@ -31,7 +31,8 @@ def potential(sde: LearnedSDE, data: Data | None = None, ax: Axes | None = None)
     Parameters
     ----------
     sde : LearnedSDE
-        With one input and one output, of kind "diffusion".
+        With one variable that moves, of kind "diffusion". Covariates are at their medians. Over one period of a
+        periodic variable U need not return to its value, and no density is drawn, as there may be a current.
     data, ax
         As for `drift`.
 
@@ -62,6 +63,8 @@ def potential(sde: LearnedSDE, data: Data | None = None, ax: Axes | None = None)
     if first:
         ax.set(xlim=view.x[[0, -1]], ylim=y_range(view, curves))
     ax.set(xlabel=lines(view.name, 48), ylabel=lines(f"potential of {view.name}"))
+    if view.title:
+        ax.set_title(view.title, fontsize="small")
     ax.legend(frameon=False, fontsize="small")
     return ax
 
@@ -73,7 +76,7 @@ def potentials(sde: LearnedSDE, view: View, data: Transitions | None) -> tuple[F
     x, f = view.x, sde.drift(view.points)[:, 0]
     Sigma = sde.covariance(view.points)[:, 0, 0]
     U = -cumulative_trapezoid(f, x, initial=0.0)
-    if Sigma.max() <= EVEN_NOISE * Sigma.min():
+    if Sigma.max() <= EVEN_NOISE * Sigma.min() or sde.periods[:, 0].any():
         return U - U.min(), None
     minus_log_p = np.log(Sigma) - cumulative_trapezoid(2 * f / Sigma, x, initial=0.0)
     weights = np.ones_like(x) if data is None else np.interp(x, _middles(view.edges), view.counts)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from itofit._checks import RNG, Float, InputError, Int, count, generator
+from itofit.data.covariates import moving
 from itofit.data.names import plural
 from itofit.data.passes import Data
+from itofit.data.periods import wrapped
 from itofit.data.transitions import Transitions
-from itofit.looking.check.examined import rows_in_time
+from itofit.looking.check.examined import rows_in_time, with_states
 from itofit.looking.plot.canvas import DATA, LEARNED, axes_or_new, escaped, lines
 from itofit.looking.plot.views import NumberOrName, checked, variable
 from itofit.matrices.symmetric import factors
@@ -68,12 +70,13 @@ def distributions(
     if data is None:
         raise InputError("distributions needs data to compare with: give Transitions")
     checked(sde, data)
+    data = with_states(sde, data)
     if sde.kind == "general" or data.kind != sde.kind:
         raise InputError(
             "only models and data of kind 'diffusion' or 'underdamped' can be simulated and compared, got a model of "
             f"kind {sde.kind!r} and data of kind {data.kind!r}: where the inputs go is not known otherwise"
         )
-    c = sde.n_inputs - sde.n_outputs if component is None else variable("component", component, sde.input_names)
+    c = moving(sde).start if component is None else variable("component", component, sde.state_names)
     random, _ = generator(rng)
     wanted = None if n_paths is None else count("n_paths", n_paths)
     return draw_compared(compare(sde, data, c, wanted, random), sde.input_names[c], axes_or_new(ax))
@@ -118,11 +121,14 @@ def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random
     after_start = np.ones(len(rows), dtype=bool)
     after_start[begin] = False
     by_name = {}
-    for c, name in enumerate(sde.input_names):
-        if c >= sde.n_inputs - sde.n_outputs:
-            observed = rows.inputs[:, c] + rows.increments[:, c - sde.n_inputs]
+    ends = rows.inputs.copy()
+    ends[:, moving(sde)] += rows.increments
+    ends = wrapped(ends, sde.periods)
+    for c, name in enumerate(sde.state_names):
+        if c >= moving(sde).start:
+            observed = ends[:, c]
             simulated = np.concatenate([first[:, c], later[:, c]])
-            if sde.measurement_noise is not None:
+            if sde.measurement_noise is not None and sde.kind == "diffusion":
                 simulated = simulated + sde.measurement_noise.sd[c] * rng.standard_normal(len(simulated))
         elif length.max() > 1:  # the first position is that of the data
             observed, simulated = rows.inputs[after_start, c], later[:, c]
@@ -152,25 +158,27 @@ def simulate(
     sde: LearnedSDE, rows: Transitions, begin: Int, length: Int, copies: int, rng: np.random.Generator
 ) -> tuple[Float, Float]:
     """States after the first step (a, m) and after later ones (b, m), of `copies` paths for each piece."""
-    d = sde.n_outputs
+    d, s, state, low_high = sde.n_outputs, len(sde.state_names), moving(sde), sde._range
     order = np.argsort(-length, kind="stable")  # those still moving are always the first
     begin, length = np.repeat(begin[order], copies), np.repeat(length[order], copies)
     x, passed = rows.inputs[begin], [np.empty((0, sde.n_inputs))]
     for k in range(int(length[0])):
         n = int(np.searchsorted(-length, -k))  # with length > k
         x, h = x[:n], rows.h[begin[:n] + k][:, None]
+        x[:, s:] = rows.inputs[begin[:n] + k, s:]
         if k and sde.kind == "underdamped":
-            velocity = x[:, d:].copy()
+            velocity = x[:, state].copy()
             if sde.scheme == "corrected":
-                later = np.concatenate([x[:, :d] + h / 3 * velocity, velocity], axis=1)
-                velocity += 0.5 * h * sde.drift(np.clip(later, sde.box[0], sde.box[1]))
+                later = np.concatenate([x[:, :d] + h / 3 * velocity, velocity, x[:, s:]], axis=1)
+                velocity += 0.5 * h * sde.drift(np.clip(later, *low_high))
             x[:, :d] += h * velocity
-        at = np.clip(x, sde.box[0], sde.box[1])
+        at = np.clip(x, *low_high)
         mean, covariance = sde._moments(at, h[:, 0], sde.scheme, within=True)
         noise = (factors(covariance) @ rng.standard_normal((n, d, 1)))[:, :, 0]
-        x[:, -d:] += h * mean + np.sqrt(h) * noise
+        x[:, state] += h * mean + np.sqrt(h) * noise
         if k and sde.kind == "underdamped" and sde.scheme == "corrected":
             x[:, :d] += 0.5 * h * np.sqrt(h) * noise
+        x = wrapped(x, sde.periods)
         passed.append(x.copy())
     return passed[1], np.concatenate([passed[0], *passed[2:]])
 

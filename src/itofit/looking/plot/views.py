@@ -11,10 +11,11 @@ import numpy.typing as npt
 from scipy.ndimage import uniform_filter
 
 from itofit._checks import Float, InputError, float_array
-from itofit.data.names import check_variables, did_you_mean, plural
+from itofit.data.names import did_you_mean, plural
 from itofit.data.passes import Data
+from itofit.data.periods import is_periodic, wrapped
 from itofit.data.transitions import Transitions
-from itofit.looking.check.examined import rows_in_memory
+from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import escaped, number_text
 from itofit.model.learned import LearnedSDE
 
@@ -53,7 +54,8 @@ def checked(sde: LearnedSDE, data: Data | None) -> Transitions | None:
         return None
     if not isinstance(data, Data):
         raise InputError(f"data must be Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
-    check_variables(sde, data)
+    sde._check_data("a plot", data)
+    data = with_states(sde, data)
     return rows_in_memory(data, np.random.default_rng(0)) if not isinstance(data, Transitions) else data
 
 
@@ -87,8 +89,21 @@ def rest_point(sde: LearnedSDE, data: Transitions | None, at: npt.ArrayLike | No
             )
         return point, ""
     if data is not None:
-        return np.median(data.inputs, axis=0), " (medians of the data)"
+        return medians(data), " (medians of the data)"
     return sde.box.mean(axis=0), " (middle of the range)"
+
+
+def medians(data: Transitions) -> Float:
+    """The median of each input, (m,): that of a covariate is one of its values, a periodic one's is near their mean."""
+    values = np.median(data.inputs, axis=0)
+    for place in range(data.n_inputs - data.n_covariates, data.n_inputs):
+        values[place] = np.quantile(data.inputs[:, place], 0.5, method="lower")
+    for place in np.flatnonzero(is_periodic(data.periods)).tolist():
+        low, high = data.periods[:, place]
+        turn = np.exp(2j * np.pi * (data.inputs[:, place] - low) / (high - low))
+        away = np.angle(turn / turn.mean()) if np.abs(turn.mean()) > 0 else np.angle(turn)
+        values[place] = low + (high - low) * np.mod((np.angle(turn.mean()) + np.median(away)) / (2 * np.pi), 1.0)
+    return wrapped(values[None], data.periods)[0]
 
 
 def slice_title(sde: LearnedSDE, along: tuple[int, ...], point: Float, chosen: str, width: int = 60) -> str:
@@ -140,7 +155,8 @@ def view_of(
     low, high = sde.box[:, axis]
     edges, counts = np.zeros(0), np.zeros(0)
     if data is not None and np.ptp(data.inputs[:, axis]) > 0:
-        low, high = data.inputs[:, axis].min(), data.inputs[:, axis].max()
+        if not is_periodic(sde.periods)[axis]:
+            low, high = data.inputs[:, axis].min(), data.inputs[:, axis].max()
         numbers, edges = np.histogram(data.inputs[:, axis], np.linspace(low, high, N_BINS + 1))
         counts = numbers.astype(np.float64)
     x = np.linspace(low, high, N_POINTS)
@@ -208,7 +224,8 @@ def plane_of(
     if data is not None:
         rows = data.inputs[:, axes]
         central = np.quantile(rows, CENTRAL, axis=0)
-        box = np.where(np.ptp(central, axis=0) > 0, central, box)
+        inside = (np.ptp(central, axis=0) > 0) & ~is_periodic(sde.periods)[list(axes)]
+        box = np.where(inside, central, box)
         b = int(np.clip(np.sqrt(len(rows) / CELL_ROWS), FEWEST_CELLS, MOST_CELLS))
         edges = (np.linspace(box[0, 0], box[1, 0], b + 1), np.linspace(box[0, 1], box[1, 1], b + 1))
         counts = np.histogram2d(rows[:, 0], rows[:, 1], bins=list(edges))[0]

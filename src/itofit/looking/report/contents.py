@@ -14,9 +14,10 @@ import numpy as np
 from itofit._checks import RNG, InputError, generator
 from itofit._version import __version__
 from itofit.data.passes import Data
+from itofit.data.periods import periods_text
 from itofit.data.transitions import Transitions
 from itofit.looking.check import Diagnosis, check
-from itofit.looking.check.examined import rows_in_memory
+from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import style
 from itofit.looking.plot.grids import MOST_SLICES
 from itofit.looking.report import page
@@ -53,7 +54,7 @@ def write(
         raise InputError(f"saved_as must be the path of a file or None, got {saved_as!r}")
     random, seed = generator(rng)
     diagnosis = check(sde, data, rng=random)
-    rows = rows_in_memory(data, random)
+    rows = rows_in_memory(with_states(sde, data), random)
     heading = title or f"Drift and noise of {', '.join(sde.output_names)}"
     with style():
         body = [
@@ -79,6 +80,11 @@ def _headline(sde: LearnedSDE, data: Data, diagnosis: Diagnosis, heading: str) -
     if sde.data.left_out is not None:
         learned += f" ({sde.data.left_out.n:,} longer than {sde.data.left_out.max_h:.3g} were left out)"
     yield page.paragraph(f"{learned}; shown and checked with {judged}.")
+    if sde.n_covariates:
+        drivers = ", ".join(sde.covariate_names)
+        yield page.paragraph(f"Driven from outside by {drivers}, taken as given and held during a step.")
+    if periodic := periods_text(sde.input_names, sde.periods):
+        yield page.paragraph(f"Periodic: {periodic}.")
     yield page.verdict_box(diagnosis.worst, _overall(diagnosis))
 
 
@@ -145,7 +151,7 @@ def _measurement_text(sde: LearnedSDE) -> str:
     """Whether there are any, in a sentence."""
     if sde.measurement_noise is None:
         return "None: observations are taken for the states themselves."
-    return sde.measurement_noise.text(sde.output_names).capitalize() + "."
+    return sde.measurement_noise.text(sde.input_names[: sde.n_outputs]).capitalize() + "."
 
 
 def _parameters(sde: LearnedSDE) -> dict[str, str]:

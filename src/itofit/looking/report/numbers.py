@@ -10,6 +10,7 @@ import numpy as np
 from itofit._checks import Float
 from itofit.data.transitions import Transitions
 from itofit.looking.plot.canvas import INTERVAL_STDS, number_text
+from itofit.looking.plot.views import medians
 from itofit.model.learned import LearnedSDE
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -34,8 +35,8 @@ def tables_note(sde: LearnedSDE, data: Transitions) -> str:
     """A note that says what the numbers of the tables mean."""
     where = ""
     if sde.n_inputs > 1:
-        medians = np.median(data.inputs, axis=0)
-        named = ", ".join(f"{name} = {number_text(x)}" for name, x in zip(sde.input_names, medians, strict=True))
+        values = zip(sde.input_names, medians(data), strict=True)
+        named = ", ".join(f"{name} = {number_text(x)}" for name, x in values)
         where = f"Medians are {named}; in the other rows one input is at a quantile, the others at their medians. "
     where += "All are per unit of time. "
     if not sde.has_error_bars:
@@ -55,11 +56,11 @@ def representative_points(sde: LearnedSDE, data: Transitions) -> tuple[list[str]
     if sde.n_inputs == 1:
         quantiles = np.quantile(data.inputs, QUANTILES, axis=0)
         return [label(0, x, quantile) for (x,), quantile in zip(quantiles, QUANTILES, strict=True)], quantiles
-    medians = np.median(data.inputs, axis=0)
-    names, points = ["medians"], [medians]
+    middle = medians(data)
+    names, points = ["medians"], [middle]
     for i in range(min(sde.n_inputs, MOST_LISTED)):
         for quantile in (LOW, HIGH):
-            point = medians.copy()
+            point = middle.copy()
             point[i] = np.quantile(data.inputs[:, i], quantile)
             names.append(label(i, point[i], quantile))
             points.append(point)

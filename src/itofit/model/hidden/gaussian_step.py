@@ -24,6 +24,7 @@ share of what it is without F.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import factorial
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +42,12 @@ TABLE = ((4096,), (400, 400))
 """Places of one and of two inputs between which functions are interpolated: the error is far below any noise."""
 EVALUATIONS = 3
 """Of functions in a step that cost as much as a place of a table: fewer steps are not worth one."""
+
+
+GAUSS = np.polynomial.legendre.leggauss(3)
+"""Places and weights of the rule of Gauss."""
+ORDER_OF_CARRYING = 4
+"""Terms of e^{Js} besides the first: the last is far below a hundredth where a step can be followed at all."""
 
 
 class Moved(NamedTuple):
@@ -75,6 +82,8 @@ class GaussianStep:
         Whether the state is (x, v).
     scheme : {"corrected", "euler"}
         The moments above, or s + h F and h Σ at the start of the step alone, averaged over the state.
+    substeps : int
+        Parts that a step is made of, one after the other, where it is too long for one.
     """
 
     def __init__(
@@ -85,12 +94,23 @@ class GaussianStep:
         *,
         second_order: bool = False,
         scheme: Scheme = "corrected",
+        substeps: int = 1,
     ) -> None:
+        self.substeps = substeps
         self.functions, self.box, self.typical = functions, box, typical
         self.second_order, self.scheme = second_order, scheme
 
     def __call__(self, m: Float, P: Float, h: Float) -> Moved:
         """The states of mean m (n, D) and covariance P (n, D, D) after steps h (n,)."""
+        moved = self._moved(m, P, h / self.substeps)
+        for _ in range(self.substeps - 1):
+            more = self._moved(moved.mean, moved.covariance, h / self.substeps)
+            A, Q = more.slope @ moved.slope, turned(more.slope, moved.noise) + more.noise
+            moved = Moved(more.mean, more.covariance, A, Q)
+        return moved
+
+    def _moved(self, m: Float, P: Float, h: Float) -> Moved:
+        """The states after one part of a step."""
         D = m.shape[1]
         one, step, steps = np.eye(D), h[:, None], h[:, None, None]
         first = self._rates(m, P, h)
@@ -106,7 +126,12 @@ class GaussianStep:
         rates = self._rates(m + 2 / 3 * step * rates.F, turned(A, P) + spread, h)
         rest, alone = 1 - START_WEIGHT, self._noise_alone(first.noise, h)
         mean = m + step * (START_WEIGHT * first.F + rest * rates.F)
-        Q = _kept_positive(steps * (START_WEIGHT * first.noise + rest * self._growth(rates, Q)), alone)
+        if self.second_order:
+            Q = _noise_carried_on(
+                START_WEIGHT * first.J + rest * rates.J, START_WEIGHT * first.noise + rest * rates.noise, h
+            )
+        else:
+            Q = _kept_positive(steps * (START_WEIGHT * first.noise + rest * self._growth(rates, Q)), alone)
         A = one + steps * (START_WEIGHT * first.J + rest * (rates.J @ A))
         return Moved(mean, turned(A, P) + Q, A, Q)
 
@@ -148,6 +173,23 @@ class GaussianStep:
             alone[:, :d, :d] = (h**2 / 3)[:, None, None] * own
             alone[:, :d, d:] = alone[:, d:, :d] = (h / 2)[:, None, None] * own
         return alone
+
+
+def _noise_carried_on(J: Float, noise: Float, h: Float) -> Float:
+    """Q = ∫ e^{Js} (E Σ) e^{Jᵀs} ds of a second-order system, by the rule of Gauss with three places: (n, D, D).
+
+    The variance of positions is of third order in h itself, of which a rule of third order has no digit to spare.
+    """
+    d = J.shape[1] // 2
+    powers = [np.broadcast_to(np.eye(2 * d)[:, d:], (len(J), 2 * d, d))]
+    for _ in range(ORDER_OF_CARRYING):
+        powers.append(J @ powers[-1])
+    Q = np.zeros_like(J)
+    for place, weight in zip(*GAUSS, strict=True):
+        s = (0.5 * (1 + place) * h)[:, None, None]
+        M = np.sum([s**k / factorial(k) * power for k, power in enumerate(powers)], axis=0)
+        Q += (0.5 * weight * h)[:, None, None] * (M @ noise[:, d:, d:] @ M.swapaxes(1, 2))
+    return Q
 
 
 def _kept_positive(Q: Float, alone: Float) -> Float:

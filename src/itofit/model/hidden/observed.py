@@ -10,12 +10,23 @@ import numpy.typing as npt
 
 from itofit._checks import Float, Int
 from itofit.data.passes import Data, add_up
+from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import symmetric
 from itofit.model.finite_step import Scheme
 from itofit.model.hidden.gaussian_step import GaussianStep, tabulated
-from itofit.model.hidden.tracking import Filtered, filtered, smoothed
-from itofit.model.hidden.windows import Chunk, InOrder, Overlapping, chunks, cut, follows, track_order, window_lengths
-from itofit.model.measurement import MeasurementNoise
+from itofit.model.hidden.tracking import NO_PRIOR, Filtered, Prior, drawn, filtered, smoothed
+from itofit.model.hidden.windows import (
+    Chunk,
+    InOrder,
+    Overlapping,
+    chunks,
+    cut,
+    follows,
+    second_order_window_lengths,
+    track_order,
+    window_lengths,
+)
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 
 
 class Observed(Protocol):
@@ -27,6 +38,8 @@ class Observed(Protocol):
     def floor_factor(self) -> Float: ...  # noqa: D102
     @property
     def measurement_noise(self) -> MeasurementNoise | None: ...  # noqa: D102
+    @property
+    def hidden_velocity(self) -> HiddenVelocity | None: ...  # noqa: D102
     def drift(self, x: npt.ArrayLike) -> Float: ...  # noqa: D102
     def covariance(self, x: npt.ArrayLike) -> Float: ...  # noqa: D102
 
@@ -37,8 +50,8 @@ class Innovations(NamedTuple):
     loss: Float  # (n,): −log p
     v: Float  # (n, d): observed less predicted
     S: Float  # (n, d, d): covariance of that
-    state: Float  # (n, d): where the state was, given the observations so far
-    move: Float  # (n, d): by how much it was predicted to move
+    state: Float  # (n, s): where the state was, given the observations so far
+    move: Float  # (n, d): by how much what is observed of it was predicted to move
 
     def at(self, rows: Int) -> Innovations:
         """Those of some rows."""
@@ -66,32 +79,45 @@ class Observer:
     """The filter of a learned equation."""
 
     def __init__(self, sde: Observed, data: Data, h: float, scheme: Scheme) -> None:
-        assert sde.measurement_noise is not None
         mean = sde.floor_factor @ sde.floor_factor.T
+        d = len(mean)
 
         def exact(x: Float) -> tuple[Float, Float]:
             return sde.drift(x), symmetric(sde.covariance(x))
 
-        self.noise = sde.measurement_noise.covariance
-        self.step = GaussianStep(tabulated(exact, sde.box, len(data)), sde.box, np.diagonal(mean), scheme=scheme)
-        self.overlap, self.kept = window_lengths(h * mean, self.noise)
+        noise, hidden = sde.measurement_noise, sde.hidden_velocity
+        self.noise = np.zeros((d, d)) if noise is None else noise.covariance
+        self.prior = NO_PRIOR if hidden is None else Prior(hidden.mean, hidden.covariance)
+        second_order = hidden is not None
+        self.step = GaussianStep(
+            tabulated(exact, sde.box, len(data)),
+            sde.box,
+            np.diagonal(mean),
+            second_order=second_order,
+            scheme=scheme,
+            substeps=1 if hidden is None else hidden.substeps,
+        )
+        lengths = (
+            second_order_window_lengths(mean, self.noise, h) if second_order else window_lengths(h * mean, self.noise)
+        )
+        self.overlap, self.kept = lengths
 
     def filtered(self, block: Overlapping) -> Iterator[tuple[Chunk, Filtered]]:
         """The filter along all windows of a block."""
         windows = cut(follows(block.rows), self.overlap, self.kept, block.n_before)
         for chunk in chunks(block.rows, windows):
-            yield chunk, filtered(self.step, chunk, self.noise)
+            yield chunk, filtered(self.step, chunk, self.noise, self.prior)
 
     def innovations(self, block: Overlapping) -> Innovations:
         """Of the rows of a block, in their order."""
-        n, d = len(block.rows), block.rows.n_outputs
-        told = Innovations(np.empty(n), np.empty((n, d)), np.empty((n, d, d)), *np.empty((2, n, d)))
+        n, d, s = len(block.rows), block.rows.n_outputs, self.step.box.shape[1]
+        told = Innovations(np.empty(n), np.empty((n, d)), np.empty((n, d, d)), np.empty((n, s)), np.empty((n, d)))
         for chunk, found in self.filtered(block):
             kept, rows = chunk.kept, chunk.rows[chunk.kept]
             told.loss[rows] = found.losses()[kept]
             told.v[rows], told.S[rows] = found.v[kept], found.S[kept]
             told.state[rows] = found.m[:-1][kept]
-            told.move[rows] = (found.mean_before - found.m[:-1])[kept]
+            told.move[rows] = (found.mean_before - found.m[:-1])[kept][:, :d]
         return told.at(np.arange(block.n_before, n))
 
     def states(self, block: Overlapping) -> States:
@@ -105,6 +131,15 @@ class Observer:
             told.x[rows], told.std[rows] = after.m[:-1][chunk.kept], sd[:-1][chunk.kept]
             told.end[rows], told.end_std[rows] = after.m[1:][chunk.kept], sd[1:][chunk.kept]
         return States(*(part[block.n_before :] for part in told))
+
+    def drawn(self, block: Overlapping, rng: np.random.Generator) -> tuple[Float, Float]:
+        """States (n, s) where the rows of a block start and end, drawn at random given all observations."""
+        n, s = len(block.rows), self.step.box.shape[1]
+        start, end = np.empty((n, s)), np.empty((n, s))
+        for chunk, found in self.filtered(block):
+            states, rows = drawn(found, chunk, rng), chunk.rows[chunk.kept]
+            start[rows], end[rows] = states[:-1][chunk.kept], states[1:][chunk.kept]
+        return start[block.n_before :], end[block.n_before :]
 
 
 def total_loss(sde: Observed, data: Data, h: float, scheme: Scheme) -> float:
@@ -133,6 +168,22 @@ def smoothed_states(sde: Observed, data: Data, h: float, scheme: Scheme) -> Stat
     parts = add_up(InOrder(data, observer.overlap), lambda block, number: [observer.states(block)])
     back = _back(data)
     return States(*(np.concatenate(part)[back] for part in zip(*parts, strict=True)))
+
+
+def drawn_underdamped(sde: Observed, data: Data, h: float, seed: int) -> Transitions:
+    """Transitions with velocities, drawn at random given the positions, in the order of the data."""
+    observer, d = Observer(sde, data, h, "corrected"), data.n_outputs
+
+    def of_block(block: Overlapping, number: int) -> list[Transitions]:
+        start, end = observer.drawn(block, np.random.default_rng([seed, number]))
+        rows = block.rows[block.n_before :]
+        inputs = np.concatenate([end[:, :d], start[:, d:]], axis=1)
+        names = data.input_names + data.output_names, data.output_names
+        moved = end[:, d:] - start[:, d:]
+        return [Transitions._trusted(inputs, moved, rows.h, rows.groups, "underdamped", *names)]
+
+    parts = add_up(InOrder(data, observer.overlap), of_block)
+    return Transitions.concatenate(parts)[_back(data)]
 
 
 def _back(data: Data) -> Int:

@@ -76,6 +76,16 @@ def window_lengths(step_noise: Float, noise: Float) -> tuple[int, int]:
     return overlap, max(LEAST_KEPT, 3 * overlap)
 
 
+def second_order_window_lengths(sigma: Float, noise: Float, h: float) -> tuple[int, int]:
+    """The same for a filter of positions and velocities, which forgets within about (Λ/Σh³)^¼ steps.
+
+    Without errors of measurement it forgets as fast as one of positions alone whose errors are as large as its noise.
+    """
+    back = np.linalg.inv(np.linalg.cholesky(h**3 * sigma))
+    largest = max(1.0, float(np.linalg.eigvalsh(back @ noise @ back.T)[-1]))
+    return window_lengths(np.eye(1), np.full((1, 1), np.sqrt(largest)))
+
+
 def follows(data: Transitions) -> npt.NDArray[np.bool_]:
     """Whether each row continues the one before it, shape (n,); the first does not."""
     after = np.arange(1, len(data))

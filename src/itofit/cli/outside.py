@@ -1,0 +1,78 @@
+"""Options for covariates and periodic variables, as texts: `angle=2pi`, `angle=-pi:pi`, `dose=1`, or a table."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from itofit._checks import Float, InputError
+from itofit.data.layout import optional
+from itofit.model.learned import LearnedSDE
+
+PERIODIC = (
+    "--periodic must be a name and its period, such as angle=2pi, angle=-180:180 or angle=2pi,hour=24, got {text!r}"
+)
+
+
+def periods_from(text: str | None) -> dict[str, float | tuple[float, float]] | None:
+    """What --periodic says: by name the length of a period, or where it begins and ends."""
+    if text is None:
+        return None
+    periods: dict[str, float | tuple[float, float]] = {}
+    for part in text.split(","):
+        name, _, value = part.rpartition("=")
+        ends = [_number(end) for end in value.split(":")]
+        if not name.strip() or len(ends) > 2 or None in ends:
+            raise InputError(PERIODIC.format(text=text))
+        low, *high = (end for end in ends if end is not None)
+        periods[name.strip()] = (low, high[0]) if high else low
+    return periods
+
+
+def _number(text: str) -> float | None:
+    """A number, which may be a multiple of pi: 6.28, 2pi, -pi."""
+    plain = text.strip().lower().replace("π", "pi")
+    try:
+        if not plain.endswith("pi"):
+            return float(plain)
+        factor = plain.removesuffix("pi").rstrip("*").strip()
+        return math.pi * float(factor + "1" if factor in ("", "-", "+") else factor)
+    except ValueError:
+        return None
+
+
+def drive_from(text: str | None, sde: LearnedSDE, steps: int) -> Float | None:
+    """What --covariates says: constants such as dose=1,season=0.5, or a table with a row for each step: (steps, k)."""
+    if text is None:
+        return None
+    names = sde.covariate_names
+    if not names:
+        raise InputError("--covariates were given, but nothing drives this equation from outside: leave them out")
+    if "=" in text and not Path(text).exists():
+        return _constants(text, names)
+    return _table(Path(text), names, steps)
+
+
+def _constants(text: str, names: tuple[str, ...]) -> Float:
+    values = {}
+    for part in text.split(","):
+        name, _, value = part.rpartition("=")
+        values[name.strip()] = _number(value)
+    if set(values) != set(names) or None in values.values():
+        raise InputError(f"--covariates must give a number for {', '.join(names)}, as in {names[0]}=1, got {text!r}")
+    return np.array([values[name] for name in names], dtype=float)
+
+
+def _table(path: Path, names: tuple[str, ...], steps: int) -> Float:
+    pandas = optional("pandas", "reading a table of covariates")
+    if not path.exists():
+        raise InputError(f"--covariates: there is no file {path}; give one, or constants such as {names[0]}=1")
+    frame: Any = pandas.read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else pandas.read_csv(path)
+    if missing := [name for name in names if name not in frame.columns]:
+        raise InputError(f"{path}: there is no column {missing[0]!r}; the columns are {', '.join(frame.columns)}")
+    if len(frame) < steps:
+        raise InputError(f"{path} has {len(frame)} rows: one for each of {steps} steps is needed; give fewer --steps")
+    return np.asarray(frame[list(names)].to_numpy(dtype=float)[:steps])

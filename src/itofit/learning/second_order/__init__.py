@@ -1,0 +1,1 @@
+"""Second-order systems of which positions alone were observed."""

@@ -1,0 +1,190 @@
+"""Force and noise of a second-order system from positions: rounds of drawn states, the default fit, and scoring.
+
+1. A linear force, its noise Σ and errors of measurement Λ: the most likely ones (`linear_force`).
+2. States (x, v) drawn at random given all positions of a track. Given the right model they have the law of the system
+   itself, so the default fit finds on them which frequencies, ridges and links suit.
+3. Their amplitudes and Λ by Fisher scoring on the innovations of the positions, which are all that was observed
+   (`itofit.learning.noisy.track_scoring`).
+4. 2 and 3 again with states drawn from what was found, as long as the evidence rises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from itofit._checks import Float
+from itofit.data.passes import add_up
+from itofit.data.survey import survey
+from itofit.data.transitions import Transitions
+from itofit.learning.automatic.method import Automatic, LearnedDrift, LearnedSigma
+from itofit.learning.noisy.noisy_model import NoisyModel
+from itofit.learning.noisy.noisy_tracks import with_features
+from itofit.learning.noisy.track_draws import MOST_DRAWN
+from itofit.learning.noisy.track_scoring import (
+    Scored,
+    Tracks,
+    evidence,
+    score,
+    scored_drift,
+    scored_noise,
+)
+from itofit.learning.pipeline import Task, functions_of_one_step
+from itofit.learning.second_order.difference_quotients import linear_start, triples
+from itofit.learning.second_order.linear_force import LinearForce, best_linear_force, parts_of_step
+from itofit.model.finite_step import rates_of_change
+from itofit.model.hidden.gaussian_step import GaussianStep
+from itofit.model.hidden.tracking import Prior, drawn, filtered
+from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, follows
+
+MOST_ROUNDS = 4
+"""Of draws and scoring."""
+LEAST_GAIN = 10.0
+"""Of the evidence, in nats: the round after one that gained less would hardly gain anything."""
+ROUNDS_WITHOUT = 4
+"""Of scoring without errors of measurement, to tell whether there are any."""
+PLACES = 2000
+"""States, about, at which it is asked how fast the force changes."""
+MARGIN = 0.05
+"""By which the range of the states is wider than that of drawn ones, relative to it."""
+
+
+class FromPositions(NamedTuple):
+    """Force, covariance and Λ that were learned together."""
+
+    method: Automatic  # whose task has the drawn states that the functions were looked for with
+    drift: LearnedDrift
+    covariance: LearnedSigma
+    scored: Scored
+    spread: Float  # (q, q): covariance of the entries of Λ
+    evidence: float
+
+
+def linear_force_of(data: Transitions, known: Float | None) -> LinearForce:
+    """The linear force that moves of positions show best, Λ being known or not."""
+    found = triples(data)
+    states = np.concatenate([found.x, found.v], axis=1)
+    box = np.array([states.min(axis=0), states.max(axis=0)])
+    return best_linear_force(data, linear_start(data), prior_of(found.v), box, known)
+
+
+def learn_from_positions(
+    task: Task, linear: LinearForce, known: Float | None, rounds: int = MOST_ROUNDS
+) -> FromPositions:
+    """The force and the noises that positions show best.
+
+    Parameters
+    ----------
+    task : Task
+        Of positions.
+    linear : LinearForce
+        To start with.
+    known : array of shape (d, d), optional
+        Λ, if it is known.
+    rounds : int
+    """
+    d, prior = task.data.n_outputs, linear.prior
+    step, noise, lengths = linear.step, linear.noise, linear.lengths
+    best: FromPositions | None = None
+    for seed in task.rng.integers(2**63, size=rounds).tolist():
+        drawn_states = drawn_states_of(task, step, noise, prior, lengths, seed)
+        prior = prior_of(drawn_states.inputs[:, d:])
+        fitted = _fitted(task, drawn_states, noise, prior, known=known is not None)
+        gain = np.inf if best is None else fitted.evidence - best.evidence
+        if gain > 0:
+            best = fitted
+        assert best is not None
+        if gain < LEAST_GAIN:
+            break
+        model = best.scored.model
+        step, noise, lengths = model.step, model.noise, model.window_lengths(linear.h)
+    assert best is not None
+    return best
+
+
+def prior_of(velocities: Float) -> Prior:
+    """Mean and covariance of velocities."""
+    return Prior(velocities.mean(axis=0), np.atleast_2d(np.cov(velocities.T)))
+
+
+def drawn_states_of(
+    task: Task, step: GaussianStep, noise: Float, prior: Prior, lengths: tuple[int, int], seed: int
+) -> Transitions:
+    """Transitions of states (x, v) that are drawn at random given the positions: of all windows, or of some of many."""
+    overlap, kept = lengths
+    share = min(1.0, MOST_DRAWN / task.survey.n_rows)
+    names = task.data.input_names + task.data.output_names, task.data.output_names
+    d = task.data.n_outputs
+
+    def of_block(block: Overlapping, number: int) -> list[Transitions]:
+        rng = np.random.default_rng([seed, number])
+        rows, parts = block.rows, []
+        windows = cut(follows(rows), overlap, kept, block.n_before)
+        windows = windows.at(np.flatnonzero(rng.random(len(windows.first)) < share))
+        for chunk in chunks(rows, windows):
+            states = drawn(filtered(step, chunk, noise, prior), chunk, rng)
+            at = chunk.rows[chunk.kept]
+            start, end = states[:-1][chunk.kept], states[1:][chunk.kept]
+            groups = None if rows.groups is None else rows.groups[at]
+            parts.append(Transitions._trusted(start, (end - start)[:, d:], rows.h[at], groups, "underdamped", *names))
+        return parts
+
+    return Transitions.concatenate(add_up(InOrder(task.data, overlap), of_block))
+
+
+def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior, *, known: bool) -> FromPositions:
+    """Functions found with drawn states, their amplitudes from the positions."""
+    own = replace(task, data=states, survey=survey(states, task.bar))
+    method = Automatic(own)
+    drift, covariance = functions_of_one_step(method)
+    d = states.n_outputs
+    sigma = with_features(covariance.sigma, drift) if d == 1 else covariance.sigma
+    series = drift.basis.series(drift.drift.intercept, drift.drift.c, method.scaling)
+    some = states.inputs[:: -(-len(states) // PLACES)]
+    rates = rates_of_change(series.jacobian(some), some.std(axis=0), underdamped=True)
+    width = MARGIN * (own.survey.high - own.survey.low)
+    model = NoisyModel(
+        basis=drift.basis,
+        amplitudes=np.concatenate([drift.drift.intercept[:, None], drift.drift.c.T], axis=1),
+        ridges=drift.drift.ridges,
+        unit=drift.drift.unit,
+        sigma=sigma,
+        noise=noise,
+        scaling=method.scaling,
+        box=np.array([own.survey.low - width, own.survey.high + width]),
+        n_rows=task.survey.n_rows,
+        prior=prior,
+        substeps=parts_of_step(own.survey.h_median * float(np.quantile(rates, 0.95))),
+    )
+    n_cells, h = len(drift.rows.X), own.survey.h_mean
+
+    def shown(number: int, loss: float) -> None:
+        task.bar.show("positions", f"round {number + 1}, loss {loss:.4f}")
+
+    scored = score(Tracks(task.data, h), model, n_cells, known=known, shown=shown)
+    return _as_fitted(FromPositions(method, drift, covariance, scored, np.zeros((0, 0)), 0.0), scored, known=known)
+
+
+def _as_fitted(fitted: FromPositions, scored: Scored, *, known: bool) -> FromPositions:
+    """The functions of a fit with other amplitudes, and the error bars that belong to these."""
+    learned = scored_drift(scored, len(fitted.drift.rows.X))
+    noisy, spread = scored_noise(scored, known=known)
+    return fitted._replace(
+        drift=fitted.drift._replace(drift=learned),
+        covariance=fitted.covariance._replace(sigma=noisy.sigma),
+        scored=scored,
+        spread=spread,
+        evidence=evidence(scored, learned, noisy),
+    )
+
+
+def without_errors(task: Task, fitted: FromPositions) -> tuple[FromPositions, float]:
+    """The same functions with amplitudes for positions without errors of measurement, and what those gain in nats."""
+    model, d = fitted.scored.model, task.data.n_outputs
+    task.bar.show("positions", "without errors of measurement, for comparison")
+    without = replace(model, noise=np.zeros((d, d)))
+    tracks = Tracks(task.data, fitted.method.task.survey.h_mean)
+    scored = score(tracks, without, len(fitted.drift.rows.X), known=True, rounds=ROUNDS_WITHOUT)
+    return _as_fitted(fitted, scored, known=True), scored.sums.loss - fitted.scored.sums.loss
