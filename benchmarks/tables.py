@@ -503,8 +503,6 @@ TABLES = {
         force="error of f",
         sfi="SFI, the right polynomials",
         sfi_higher="SFI, two degrees higher",
-        seconds="seconds",
-        sfi_seconds="seconds of SFI",
     ),
     "turning_noise": beside_before(
         largest="largest eigenvalue",
