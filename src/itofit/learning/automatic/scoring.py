@@ -148,7 +148,7 @@ def _share_of_step(
     """
     (B, step), (H, change), count = amplitudes, values, products.count
     loss = model.nlls(parts, count) + model.together(0.5 * (P * B**2).sum(axis=0))
-    share = model.link.largest_share(H, change, model.shape)
+    share = model.link.largest_share(H, change, model.shape, model.most)
     for _ in range(MOST_HALVINGS[model.shape.separate]):
         penalty = model.together(0.5 * (P * (B + share * step) ** 2).sum(axis=0))
         there = model.parts(H + share * change, products.S)
