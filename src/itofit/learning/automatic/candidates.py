@@ -76,7 +76,7 @@ class ResidualProducts(NamedTuple):
         if most < REGIONS_PER_ENTRY * cells.sums.shape[1]:
             return self.mean
         region = regions(cells.u, int(most))
-        count = np.bincount(region, cells.count)
+        count = np.bincount(region, cells.count).astype(float)
         sums = np.column_stack([np.bincount(region, own) for own in cells.sums.T])
         L = reference_factor(self.mean)
         inverse = np.linalg.inv(L)
