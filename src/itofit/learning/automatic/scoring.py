@@ -39,8 +39,9 @@ MOST_HALVINGS = {True: 16, False: 6}
 """Of a step, for decoupled entries, and for others, each of which costs eigenvalues."""
 ROUNDING = 1e-6
 """Log-likelihood by which rounding may make a step look worse."""
-LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH = 0.05, 1e-5
-"""Of the log-likelihood of all data, or for each transition where they are many: fits that gain less have settled."""
+LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH = 0.05, {True: 1e-5, False: 5e-5}
+"""Of the log-likelihood of all data, or for each transition where they are many: fits that gain less have settled. The
+latter for decoupled entries, and for others, whose steps cost more."""
 MOST_IDLE = 3
 """Steps in a row that gain less because C is near zero somewhere and they must be short."""
 MOST_COUPLED = 6
@@ -65,7 +66,7 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
     H = ones @ B
     P, parts, idle = np.zeros_like(B), model.parts(H, S), 0
     coupled = not model.shape.separate and model.shape.n_entries <= MOST_COUPLED
-    enough = max(LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH * float(count.sum()))
+    enough = max(LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH[model.shape.separate] * float(count.sum()))
     for step in range(first, MOST_STEPS):
         if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
             model = model._replace(kappa=model.tails(H, S, count))
