@@ -8,7 +8,7 @@ import pytest
 
 import itofit
 from itofit import Transitions, fit
-from itofit.learning.automatic.candidates import Trial, simplest_of_the_best
+from itofit.learning.automatic.candidates import Trial, regions, simplest_of_the_best, steadiest_trace
 from itofit.learning.followed import lengths_chosen
 
 H = 0.01
@@ -187,3 +187,53 @@ def test_what_check_says_is_left_of_a_bias_is_what_is_left(h, verdict):
     slope = np.polyfit(data.inputs[:, 0], sde.drift(data.inputs)[:, 0], 1)[0]
     assert finding.verdict == verdict
     assert abs(1 + slope) == pytest.approx(finding.values["drift_bias"], abs=0.016)
+
+
+# Units of a full Σ
+
+
+def rank_one(rng, k, n, M, uneven):
+    """Means (k, d, d) of n products each of noise along k directions of one strength in units of M, and their numbers.
+
+    With two variables; directions are evenly distributed, or about one of them.
+    """
+    angle = np.linspace(0, np.pi, k, endpoint=False)
+    v = np.stack([np.cos(angle + uneven * np.sin(2 * angle)), np.sin(angle + uneven * np.sin(2 * angle))], axis=1)
+    v = v @ np.linalg.cholesky(M).T
+    return v[:, :, None] * v[:, None, :] * rng.chisquare(n, size=(k, 1, 1)) / n, np.full(k, float(n))
+
+
+def test_units_are_those_in_which_noise_has_the_same_strength_everywhere():
+    """Directions that are uneven make the mean another matrix; the trace in units of M has a relative error of 1 %."""
+    rng = np.random.default_rng(0)
+    M = np.array([[1.0, 0.3], [0.3, 0.5]])
+    means, count = rank_one(rng, 32, 20_000, M, 0.4)
+    inverse = np.linalg.inv(np.linalg.cholesky(means.mean(axis=0)))
+    W = steadiest_trace(inverse @ means @ inverse.T, count)
+    found = np.linalg.inv(inverse.T @ W @ inverse)
+    np.testing.assert_allclose(found / np.trace(found), M / np.trace(M), atol=0.01)
+
+
+@pytest.mark.parametrize("case", ["even", "constant", "strength"])
+def test_units_are_the_mean_unless_others_are_far_better(case):
+    """Where directions are even, where Σ is constant, and where its strength varies and no units make it steady."""
+    rng = np.random.default_rng(1)
+    means, count = rank_one(rng, 32, 2000, np.eye(2), 0.0)
+    if case != "even":
+        r = rng.normal(size=(32, 2000, 2))
+        means = np.einsum("kni,knj->kij", r, r) / 2000
+    if case == "strength":
+        means = means * rng.uniform(0.2, 2.0, (32, 1, 1))
+    inverse = np.linalg.inv(np.linalg.cholesky(means.mean(axis=0)))
+    np.testing.assert_array_equal(steadiest_trace(inverse @ means @ inverse.T, count), np.eye(2))
+
+
+@pytest.mark.parametrize(("n", "m"), [(1000, 1), (1003, 2), (999, 5)])
+def test_regions_hold_about_as_many_cells_each_and_are_boxes(n, m):
+    u = np.random.default_rng(0).normal(size=(n, m))
+    region = regions(u, 20)
+    size = np.bincount(region)
+    assert len(size) == 16
+    assert np.ptp(size) <= 2
+    first = u[region < 8, 0].max(), u[region >= 8, 0].min()
+    assert first[0] < first[1]

@@ -269,6 +269,24 @@ def test_a_step_of_coupled_entries_has_one_share(link):
     np.testing.assert_array_equal(link.largest_share(H, np.zeros_like(change), COUPLED), [1.0])
 
 
+def test_a_step_is_as_long_as_it_is_felt_below_the_upper_limit():
+    """The change of log C, its eigenvalues cut at a limit, by finite differences; beyond, H may go any way."""
+    rng = np.random.default_rng(0)
+    H, change = rng.normal(size=(2, 50, 6)) * [[[1.0]], [[100.0]]]
+    eta = np.array([np.linalg.eigvalsh(matrix(own, COUPLED)) for own in H])
+    most, step = np.exp(np.quantile(eta, 0.7)), 1e-9
+
+    def below(H):
+        values, Q = np.linalg.eigh(np.array([matrix(own, COUPLED) for own in H]))
+        return ((Q * np.minimum(values, np.log(most))[:, None, :]) @ Q.swapaxes(1, 2))[:, *np.tril_indices(3)]
+
+    felt = (below(H + step * change) - below(H - step * change)) / (2 * step)
+    expected = LARGEST_LOG_STEP / np.quantile(np.abs(felt).max(axis=1), NEARLY_ALL)
+    np.testing.assert_allclose(LINKS["log"].largest_share(H, change, COUPLED, most), [expected], rtol=1e-5)
+    far_beyond = np.tile([9.0, 0.0, 8.0, 0.0, 0.0, 7.0], (50, 1))
+    np.testing.assert_array_equal(LINKS["log"].largest_share(far_beyond, change, COUPLED, 2.0), [1.0])
+
+
 @each_link
 def test_what_was_extrapolated_stays_near(link):
     rng = np.random.default_rng(0)

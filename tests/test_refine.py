@@ -146,6 +146,10 @@ def test_normal_matrix_is_a_sum_of_kronecker_products():
     _, (X, _, _, _), precision = cells(n=20)
     expected = sum(np.kron(W, np.outer(x, x)) for W, x in zip(precision, X, strict=True))
     np.testing.assert_allclose(normal_matrix([X] * precision.shape[1], precision), expected, rtol=1e-9, atol=1e-9)
+    some = [np.arange(0, X.shape[1], 2), np.arange(X.shape[1])]  # of the features of each output
+    both = np.concatenate([some[0], X.shape[1] + some[1]])
+    found = normal_matrix([X] * 2, precision, some)
+    np.testing.assert_allclose(found, expected[np.ix_(both, both)], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("varying", [False, True], ids=["one precision", "many"])

@@ -138,8 +138,11 @@ class Link(ABC):
 
     # Fitting
 
-    def largest_share(self, H: Float, change: Float, shape: Shape) -> Float:
-        """The part of a change of H (n, p) that is not too much for C: one number for each decoupled entry, or one."""
+    def largest_share(self, H: Float, change: Float, shape: Shape, most: float = np.inf) -> Float:
+        """The part of a change of H (n, p) that is not too much for C: one number for each decoupled entry, or one.
+
+        Eigenvalues of a full C are cut at `most`.
+        """
         return np.ones(shape.n_entries if shape.separate else 1)
 
     def near(self, values: Float, H: Float, shape: Shape) -> Float:
@@ -198,7 +201,7 @@ class Identity(Link):
         """Ones."""
         return np.ones((*eta.shape, eta.shape[1]))
 
-    def largest_share(self, H: Float, change: Float, shape: Shape) -> Float:
+    def largest_share(self, H: Float, change: Float, shape: Shape, most: float = np.inf) -> Float:
         """Most of the way to where a variance would vanish."""
         if not shape.separate:
             return super().largest_share(H, change, shape)
@@ -277,8 +280,10 @@ class Log(Link):
         ratio = np.where(np.abs(half) > 1e-4, np.sinh(half) / np.where(half == 0, 1.0, half), 1 + half**2 / 6)
         return np.asarray(np.exp(0.5 * (a + b)) * ratio)
 
-    def largest_share(self, H: Float, change: Float, shape: Shape) -> Float:
+    def largest_share(self, H: Float, change: Float, shape: Shape, most: float = np.inf) -> Float:
         """As much as changes C by no more than a factor, of a full Σ at nearly all places."""
+        if not shape.separate and most < np.inf:
+            change = _change_below(np.log(most), H, change, shape)
         largest = np.quantile(np.abs(change).max(axis=1), 1.0 if shape.separate else NEARLY_ALL)
         share = min(1.0, LARGEST_LOG_STEP / max(float(largest), 1e-300))
         return share * super().largest_share(H, change, shape)
@@ -290,6 +295,27 @@ class Log(Link):
     def spread_with(self, ratio: Float, added: Float, typical: Float) -> tuple[Float, Float]:
         """Standard deviations of H are the relative ones of C."""
         return np.ones(len(ratio)), added
+
+
+def _change_below(most: float, H: Float, change: Float, shape: Shape) -> Float:
+    """By how much a full H changes if its eigenvalues are cut at `most`, for a change of H itself: shapes (n, p).
+
+    H may grow as it likes beyond, and has to where waves turn its axes fast.
+    """
+    spectrum = Spectrum.of(H, shape)
+    high = np.flatnonzero(spectrum.eta.max(axis=1) > most)
+    if not len(high) or spectrum.Q is None:
+        return change
+    free, Q = spectrum.eta[high], spectrum.Q[high]
+    cut = np.minimum(free, most)
+    difference = free[:, :, None] - free[:, None, :]
+    same = (free <= most)[:, :, None] & (free <= most)[:, None, :]
+    K = np.where(same, 1.0, (cut[:, :, None] - cut[:, None, :]) / np.where(difference == 0, 1.0, difference))
+    rows, cols = entries(shape.structure, shape.d)
+    felt = change.copy()
+    turned = Q.swapaxes(1, 2) @ to_matrices(change[high], shape.structure, shape.d) @ Q
+    felt[high] = (Q @ (K * turned) @ Q.swapaxes(1, 2))[:, rows, cols]
+    return felt
 
 
 IDENTITY = Identity()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtri
 
-from itofit._checks import Float
+from itofit._checks import Float, Int
 from itofit._progress import Progress
 from itofit.learning.automatic.cells import Cells
 from itofit.learning.automatic.covariance import fit_covariance, held_out_losses
@@ -34,6 +34,14 @@ ENTRIES_TO_CHOOSE = 16_000
 """Cells that candidates are fitted to, at most, times the number of entries of Σ: enough to tell them apart."""
 LEAST_PER_ENTRY = 10
 """Transitions for each entry of Σ, below which a full one is constant."""
+MOST_REGIONS, LEAST_IN_REGION, REGIONS_PER_ENTRY = 32, 400.0, 4
+"""Regions of the data whose mean covariances are compared, transitions in each, and regions for each entry of Σ."""
+LESS_VARIATION = 0.5
+"""Of the trace of Σ in other units than the mean, by its square, for which these are worth it."""
+LEAST_OF_UNITS = 0.1
+"""Least eigenvalue of these units' inverse, in units of the mean."""
+ROUNDING = 1e-9
+"""Of the variation of mean covariances."""
 CONSTANT = "none"
 """Name of the frequencies of a constant Σ."""
 
@@ -51,10 +59,63 @@ class ResidualProducts(NamedTuple):
         if structure == "diagonal":
             variance = np.diagonal(self.mean)
             return np.diag(np.sqrt(variance)), self.cells.sums[:, rows == cols] / variance
-        L = reference_factor(self.mean)
+        L = reference_factor(self.mean_of_steady_trace)
         inverse = np.linalg.inv(L)
         S = inverse @ to_matrices(self.cells.sums, "full", d) @ inverse.T
         return L, S[:, rows, cols]
+
+    @property
+    def mean_of_steady_trace(self) -> Float:
+        """The mean covariance, or a matrix M that serves better: tr M⁻¹Σ is d on average, but varies far less.
+
+        A limit of the eigenvalues of M⁻¹Σ is sharp where their sum is nearly the same everywhere. So it is where noise
+        has the same strength everywhere and is nearly singular, whatever directions it has more often than others.
+        """
+        cells, d = self.cells, len(self.mean)
+        most = min(MOST_REGIONS, cells.count.sum() / LEAST_IN_REGION)
+        if most < REGIONS_PER_ENTRY * cells.sums.shape[1]:
+            return self.mean
+        region = regions(cells.u, int(most))
+        count = np.bincount(region, cells.count).astype(float)
+        sums = np.column_stack([np.bincount(region, own) for own in cells.sums.T])
+        L = reference_factor(self.mean)
+        inverse = np.linalg.inv(L)
+        W = steadiest_trace(inverse @ to_matrices(sums / count[:, None], "full", d) @ inverse.T, count)
+        return np.asarray(L @ np.linalg.inv(W) @ L.T)
+
+
+def steadiest_trace(means: Float, count: Float) -> Float:
+    """W (d, d) for which tr WC of matrices C (k, d, d), on average one, varies least: one, unless W is far better.
+
+    Parameters
+    ----------
+    means : array of shape (k, d, d)
+        Of the products of each of k regions. What noise makes of them is least in tr C, and so speaks for that.
+    count : array of shape (k,)
+        Transitions in each.
+    """
+    d = means.shape[1]
+    rows, cols = entries("full", d)
+    one = (rows == cols).astype(float)
+    deviations = means[:, rows, cols] - one
+    variation = deviations.T @ (count[:, None] * deviations) / count.sum()
+    w = np.linalg.solve(variation + (ROUNDING * np.trace(variation) + 1e-300) * np.eye(len(one)), one)
+    w *= d / (w @ one)
+    W = to_matrices(np.where(rows == cols, w, 0.5 * w)[None], "full", d)[0]
+    better = w @ variation @ w < LESS_VARIATION * (one @ variation @ one)
+    return W if better and np.linalg.eigvalsh(W)[0] > LEAST_OF_UNITS else np.eye(d)
+
+
+def regions(u: Float, number: int) -> Int:
+    """Which region each cell (n, m) is in: halves of halves, input by input, at most `number` of as many cells each."""
+    region = np.zeros(len(u), dtype=int)
+    for split in range(number.bit_length() - 1):
+        order = np.lexsort((u[:, split % u.shape[1]], region))
+        first = np.flatnonzero(np.diff(region[order], prepend=-1))
+        size = np.diff(first, append=len(u))
+        rank = np.arange(len(u)) - np.repeat(first, size)
+        region[order] = 2 * region[order] + (2 * rank >= np.repeat(size, size))
+    return region
 
 
 class Trial(NamedTuple):

@@ -99,11 +99,17 @@ class FoldSums(NamedTuple):
         return FoldSums(self.G, self.b[:, [j]])
 
 
-def normal_matrix(features: Sequence[Float], weight: Float) -> Float:
-    """Σ_n W_n ⊗ x_n x_nᵀ for weights (n, d, d) and the features (n, R_i) of each of d outputs: (Σ R_i, Σ R_i)."""
-    total = np.zeros((sum(own.shape[1] for own in features),) * 2)
+def normal_matrix(features: Sequence[Float], weight: Float, columns: Sequence[Int] | None = None) -> Float:
+    """Σ_n W_n ⊗ x_n x_nᵀ for weights (n, d, d) and the features (n, R_i) of each of d outputs: (Σ R_i, Σ R_i).
+
+    Of the features of each output only some may be meant, which are then named by their columns.
+    """
+    if columns is None:
+        columns = [np.arange(own.shape[1]) for own in features]
+    total = np.zeros((sum(map(len, columns)),) * 2)
     for rows in row_blocks(len(weight)):
-        total += _normal_matrix_of_block([own[rows] for own in features], weight[rows])
+        own = [x[rows] if len(use) == x.shape[1] else x[rows][:, use] for x, use in zip(features, columns, strict=True)]
+        total += _normal_matrix_of_block(own, weight[rows])
     return total
 
 

@@ -39,8 +39,9 @@ MOST_HALVINGS = {True: 16, False: 6}
 """Of a step, for decoupled entries, and for others, each of which costs eigenvalues."""
 ROUNDING = 1e-6
 """Log-likelihood by which rounding may make a step look worse."""
-LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH = 0.05, 1e-5
-"""Of the log-likelihood of all data, or for each transition where they are many: fits that gain less have settled."""
+LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH = 0.05, {True: 1e-5, False: 2e-5}
+"""Of the log-likelihood of all data, or for each transition where they are many: fits that gain less have settled. The
+latter for decoupled entries, and for others, whose steps cost more."""
 MOST_IDLE = 3
 """Steps in a row that gain less because C is near zero somewhere and they must be short."""
 MOST_COUPLED = 6
@@ -64,13 +65,18 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
     ones, S, count, _ = products
     H = ones @ B
     P, parts, idle = np.zeros_like(B), model.parts(H, S), 0
-    enough = max(LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH * float(count.sum()))
+    coupled = not model.shape.separate and model.shape.n_entries <= MOST_COUPLED
+    enough = max(LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH[model.shape.separate] * float(count.sum()))
     for step in range(first, MOST_STEPS):
         if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
             model = model._replace(kappa=model.tails(H, S, count))
         free = step < STEPS_OF_FREEDOM and bool(len(basis.largest))
         in_use = None if free else amplitudes_in_use(ridges, basis)
-        systems, weight, z = systems_of(model, products, H, parts, in_use)
+        if coupled:
+            together = Together.of(model, products, H, parts, in_use)
+            systems, weight, z = together.systems, together.weight, together.z
+        else:
+            systems, weight, z = systems_of(model, products, H, parts, in_use)
         spread = (weight * (z - H) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
         new_ridges = np.empty_like(ridges)
         for j, (A, b) in enumerate(systems):
@@ -83,8 +89,8 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
             else:
                 own = given_ridges(ridge, float(A[0, 0]), basis)[None]
             new_ridges[j : j + 1], P[:, j] = own, amplitude_ridges(own, basis)
-        if not model.shape.separate and model.shape.n_entries <= MOST_COUPLED:
-            new = _coupled_step(model, products, parts, H, weight * (H - z), P)
+        if coupled:
+            new = together.solution(P)
         else:
             new = np.column_stack([penalised_solution(A, b, P[:, j]) for j, (A, b) in enumerate(systems)])
         on = np.where(P < SWITCHED_OFF, P, 0.0)  # what was just switched off is on its way to zero
@@ -99,28 +105,49 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
     return Scoring(model, B, ridges, P)
 
 
-def _coupled_step(model: NoiseModel, products: Products, parts: Parts, H: Float, gradient: Float, P: Float) -> Float:
-    """Amplitudes (R + 1, p) of a scoring step of all entries together.
+class Together(NamedTuple):
+    """One scoring step as a least-squares problem of all entries of H together."""
 
-    Parameters
-    ----------
-    model : NoiseModel
-    products : Products
-    parts : Parts
-        At H.
-    H, gradient : arrays of shape (n, p)
-        The entries of H, and the gradient of the nll in them.
-    P : array of shape (R + 1, p)
-        Ridges of the amplitudes; those that are switched off take no part.
-    """
-    changes = np.sqrt(0.5 * products.count)[:, None, None] * model.changes(parts)
-    weight = changes @ changes.swapaxes(1, 2) + LEAST_WEIGHT * products.count[:, None, None] * np.eye(H.shape[1])
-    targets, on = (weight @ H[:, :, None])[:, :, 0] - gradient, P < SWITCHED_OFF
-    features = [products.ones[:, own] for own in on.T]
-    right = np.concatenate([own.T @ z for own, z in zip(features, targets.T, strict=True)])
-    new = np.zeros(P.T.shape)
-    new[on.T] = penalised_solution(normal_matrix(features, weight), right, P.T[on.T])
-    return new.T
+    A: Float  # (q, q): between all amplitudes in use, entry by entry
+    b: Float  # (p, R + 1)
+    b_alone: Float  # (p, R + 1): of each entry alone
+    in_use: npt.NDArray[np.bool_]  # (p, R + 1)
+    weight: Float  # (n, p): of each entry alone
+    z: Float  # (n, p): its targets
+
+    @classmethod
+    def of(
+        cls, model: NoiseModel, products: Products, H: Float, parts: Parts, in_use: npt.NDArray[np.bool_] | None
+    ) -> Together:
+        """At H; all amplitudes are in use unless it is said which."""
+        ones, _, count, _ = products
+        if in_use is None:
+            in_use = np.ones((H.shape[1], ones.shape[1]), dtype=bool)
+        gradient, _ = model.derivatives(parts, count)
+        changes = np.sqrt(0.5 * count)[:, None, None] * model.changes(parts)
+        weight = changes @ changes.swapaxes(1, 2) + LEAST_WEIGHT * count[:, None, None] * np.eye(H.shape[1])
+        targets = (weight @ H[:, :, None])[:, :, 0] - gradient
+        A = normal_matrix([ones] * H.shape[1], weight, [np.flatnonzero(own) for own in in_use])
+        own = np.diagonal(weight, axis1=1, axis2=2)
+        z = H - gradient / own
+        return cls(A, targets.T @ ones, (own * z).T @ ones, in_use, own, z)
+
+    @property
+    def systems(self) -> list[tuple[Float, Float]]:
+        """A and b of each entry alone, zero for amplitudes that are not in use."""
+        systems, first = [], 0
+        for on, b in zip(self.in_use, self.b_alone, strict=True):
+            A, size = np.zeros((len(on), len(on))), int(on.sum())
+            A[np.ix_(on, on)] = self.A[first : first + size, first : first + size]
+            systems.append((A, np.where(on, b, 0.0)))
+            first += size
+        return systems
+
+    def solution(self, P: Float) -> Float:
+        """Amplitudes (R + 1, p) at the end of the step, with ridges of that shape."""
+        new = np.zeros(P.T.shape)
+        new[self.in_use] = penalised_solution(self.A, self.b[self.in_use], P.T[self.in_use])
+        return new.T
 
 
 def _share_of_step(
@@ -148,7 +175,7 @@ def _share_of_step(
     """
     (B, step), (H, change), count = amplitudes, values, products.count
     loss = model.nlls(parts, count) + model.together(0.5 * (P * B**2).sum(axis=0))
-    share = model.link.largest_share(H, change, model.shape)
+    share = model.link.largest_share(H, change, model.shape, model.most)
     for _ in range(MOST_HALVINGS[model.shape.separate]):
         penalty = model.together(0.5 * (P * (B + share * step) ** 2).sum(axis=0))
         there = model.parts(H + share * change, products.S)
