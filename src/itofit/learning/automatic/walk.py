@@ -171,7 +171,7 @@ class Walk:
     def _refined(self, fit: FittedWaves) -> FittedWaves:
         """A fit with the waves that stood out where they leave least over, as far as that is seen."""
         whole = self.n_inputs <= MOST_TOGETHER  # else waves stand for others in directions that no plane has
-        whole &= self.targets.linear_stays  # a drift: a Σ that turns is no sum of few waves, and loses without the others
+        whole &= self.targets.linear_stays  # of a drift: a Σ that turns is no sum of few waves
         for _ in range(MOST_REFINED if whole and len(self.found) else 0):
             before, self.found = self.found, moved_waves(fit, self.targets)
             moved = self.fitted()
