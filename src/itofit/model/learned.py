@@ -336,7 +336,7 @@ class LearnedSDE(SDE):
         >>> data = itofit.Transitions.from_trajectories(path, dt=1.0)
         >>> sde = itofit.fit(data[:200], rng=0)
         >>> sde.nll(data[200:], pointwise=True, predictive=True).shape
-        (200,)
+        (199,)
         """
         if not flag("predictive", predictive):
             return super().nll(data, pointwise, scheme)  # type: ignore[call-overload]
