@@ -39,7 +39,7 @@ MOST_HALVINGS = {True: 16, False: 6}
 """Of a step, for decoupled entries, and for others, each of which costs eigenvalues."""
 ROUNDING = 1e-6
 """Log-likelihood by which rounding may make a step look worse."""
-LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH = 0.05, {True: 1e-5, False: 2e-5}
+LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH = 0.05, {True: 1e-6, False: 2e-5}
 """Of the log-likelihood of all data, or for each transition where they are many: fits that gain less have settled. The
 latter for decoupled entries, and for others, whose steps cost more."""
 MOST_IDLE = 3
