@@ -6,6 +6,7 @@ stands at place i(i − 1)/2 + j of the vector, counted from one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -128,6 +129,15 @@ def positive_definite(
     root = factor @ (vectors * np.sqrt(kept)[:, None, :])
     sigma[changed] = np.outer(unit, unit) * (root @ root.swapaxes(1, 2))
     return sigma, changed
+
+
+def with_eigenvalues(matrix: Float, unit: Float, change: Callable[[Float], Float]) -> Float:
+    """A symmetric matrix (d, d) whose eigenvalues, in units of a positive definite one, are changed by a function."""
+    L = np.linalg.cholesky(unit)
+    back = np.linalg.inv(L)
+    values, vectors = np.linalg.eigh(back @ matrix @ back.T)
+    axes = L @ vectors
+    return np.asarray((axes * change(values)) @ axes.T)
 
 
 def factors(sigma: Float) -> Float:

@@ -28,6 +28,7 @@ import numpy as np
 
 from itofit._checks import Float, Int
 from itofit.data.transitions import Transitions
+from itofit.matrices.symmetric import with_eigenvalues
 from itofit.model.hidden.windows import follows
 
 LEAST_TRIPLES = 10
@@ -90,7 +91,7 @@ def noises(found: Triples, residual: Float) -> tuple[Float, Float]:
     both = (np.linalg.lstsq(left / unit, right, rcond=None)[0] / unit[:, None]).reshape(2, d, d)
     total = products[0]
     return tuple(  # type: ignore[return-value]
-        _at_least(0.5 * (part + part.T), LEAST_SHARE * total / size) for part, size in zip(both, left[0], strict=True)
+        at_least(0.5 * (part + part.T), LEAST_SHARE * total / size) for part, size in zip(both, left[0], strict=True)
     )
 
 
@@ -103,13 +104,9 @@ def _coefficients(h: Float, later: Float, lag: int) -> tuple[float, float]:
     return float(of_sigma.mean()), errors
 
 
-def _at_least(matrix: Float, least: Float) -> Float:
+def at_least(matrix: Float, least: Float) -> Float:
     """A symmetric matrix with eigenvalues of at least one in units of another one."""
-    L = np.linalg.cholesky(least)
-    back = np.linalg.inv(L)
-    values, vectors = np.linalg.eigh(back @ matrix @ back.T)
-    axes = L @ vectors
-    return np.asarray((axes * np.maximum(values, 1.0)) @ axes.T)
+    return with_eigenvalues(matrix, least, lambda values: np.maximum(values, 1.0))
 
 
 def linear_start(data: Transitions) -> LinearStart:

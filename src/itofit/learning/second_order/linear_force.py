@@ -16,7 +16,8 @@ from itofit._checks import Float
 from itofit.data.transitions import Transitions
 from itofit.learning.noisy.sensitivities import Normal, of_drift, of_noise
 from itofit.learning.noisy.track_scoring import error_directions
-from itofit.learning.second_order.difference_quotients import LinearStart
+from itofit.learning.second_order.difference_quotients import LinearStart, at_least
+from itofit.matrices.symmetric import with_eigenvalues
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior, filtered
 from itofit.model.hidden.windows import chunks, cut, follows, second_order_window_lengths
@@ -183,23 +184,10 @@ def _moved(model: LinearForce, sums: _Sums, share: float, *, known: bool) -> Lin
         intercept=model.intercept + force[:, 0],
         slopes=model.slopes + force[:, 1:],
         sigma=_within(model.sigma, parts[0]),
-        noise=model.noise if known else _not_negative(model.noise + parts[1], least),
+        noise=model.noise if known else at_least(model.noise + parts[1], least),
     )
 
 
 def _within(sigma: Float, change: Float) -> Float:
     """Σ with a change that is not too large in any direction."""
-    L = np.linalg.cholesky(sigma)
-    back = np.linalg.inv(L)
-    values, vectors = np.linalg.eigh(back @ change @ back.T)
-    axes = L @ vectors
-    return np.asarray((axes * (1 + np.clip(values, -LARGEST_STEP, 1.0))) @ axes.T)
-
-
-def _not_negative(noise: Float, least: Float) -> Float:
-    """Λ with eigenvalues of at least one in units of a small one."""
-    L = np.linalg.cholesky(least)
-    back = np.linalg.inv(L)
-    values, vectors = np.linalg.eigh(back @ noise @ back.T)
-    axes = L @ vectors
-    return np.asarray((axes * np.maximum(values, 1.0)) @ axes.T)
+    return with_eigenvalues(change, sigma, lambda values: 1 + np.clip(values, -LARGEST_STEP, 1.0))
