@@ -11,6 +11,7 @@ inputs are taken without what linear terms and monomials explain of them.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -42,8 +43,8 @@ class LinearPrior(NamedTuple):
     odds: float = 0.0  # of zero, see `itofit.learning.automatic.sparsity`; zero: not known, `least` is assumed
 
 
-class Basis(NamedTuple):
-    """Principal features of grouped frequencies; X has mean zero and unit variance on the data."""
+class Features(NamedTuple):
+    """Arrays of a `Basis`."""
 
     omega: Float  # (K, m)
     transform: Float  # (2K, R)
@@ -53,38 +54,55 @@ class Basis(NamedTuple):
     largest: Float  # (G,): the largest variance of a principal component of each group
     linear: LinearPrior | None = None  # of linear terms that are never switched off; None: they are like other groups
 
+
+class Basis(Features):
+    """Principal features of grouped frequencies; X has mean zero and unit variance on the data.
+
+    What follows of groups is made once: regressions ask for it in every round.
+    """
+
     @property
     def n_waves(self) -> int:
         """The number of frequencies, but for those of linear terms and monomials."""
         long = np.isin(np.abs(self.omega), LONG).all(axis=1)
         return len(self.omega) - int(long.sum())
 
-    @property
+    @cached_property
+    def groups(self) -> Int:
+        """The groups, ascending: shape (G,)."""
+        return np.unique(self.group)
+
+    @cached_property
+    def place(self) -> Int:
+        """The place of each feature's group among them: shape (R,)."""
+        return np.searchsorted(self.groups, self.group)
+
+    @cached_property
     def stays(self) -> npt.NDArray[np.bool_]:
         """Which groups are never switched off, shape (G,)."""
-        return linear_terms(np.unique(self.group), self.omega.shape[1]) & (self.linear is not None)
+        return linear_terms(self.groups, self.omega.shape[1]) & (self.linear is not None)
 
-    @property
+    @cached_property
     def doubt(self) -> Float:
         """Of each group, shape (G,): see `updated_ridges`."""
         if self.linear is None:
             return np.full(len(self.stays), DOUBT)
         return np.where(self.stays, self.linear.doubt, self.linear.doubt_of_waves)
 
-    @property
+    @cached_property
     def least(self) -> Float:
         """The same: the least square of an amplitude, zero for groups that may be switched off."""
         return np.where(self.stays, 0.0 if self.linear is None else self.linear.least, 0.0)
 
-    @property
+    @cached_property
     def odds(self) -> Float:
         """The same: the odds that an amplitude is zero, where they are known."""
         return np.where(self.stays, 0.0 if self.linear is None else self.linear.odds, 0.0)
 
-    @property
+    @cached_property
     def within_monomials(self) -> npt.NDArray[np.bool_]:
         """Whether a group is a monomial and another the linear term of one of its inputs: shape (G, G)."""
-        m, groups = self.omega.shape[1], np.unique(self.group).tolist()
+        m, groups = self.omega.shape[1], self.groups.tolist()
         within = np.zeros((len(groups), len(groups)), dtype=bool)
         for row, g in enumerate(groups):
             inputs = inputs_of_group(g, m) if g < -m else ()
@@ -128,7 +146,7 @@ class Basis(NamedTuple):
             mean=self.mean[kept],
             penalty=self.penalty[kept],
             group=self.group[kept],
-            largest=self.largest[np.isin(np.unique(self.group), groups)],
+            largest=self.largest[np.isin(self.groups, groups)],
             linear=self.linear,
         )
 

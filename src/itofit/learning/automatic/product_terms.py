@@ -65,7 +65,7 @@ def _chosen_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, 
 
 def _explains_all(fit: FittedWaves) -> bool:
     """Whether nothing is left for waves beside linear terms and monomials."""
-    waves = np.unique(fit.basis.group) >= 0
+    waves = fit.basis.groups >= 0
     return all((own.ridges[waves] >= SWITCHED_OFF).all() for own in fit.fits)
 
 
