@@ -295,7 +295,7 @@ def places(lattice, n, seed=0):
 @pytest.mark.filterwarnings("ignore::itofit.DataWarning")
 @ALGORITHMS
 @pytest.mark.parametrize("lattice", [False, True], ids=["anywhere", "on a lattice"])
-@pytest.mark.parametrize(("n", "d", "seed"), [(200, 2, 0), (1000, 3, 0), (1000, 3, 1), (3000, 2, 2)])
+@pytest.mark.parametrize(("n", "d", "seed"), [(200, 2, 0), (500, 3, 1), (1000, 2, 2)])
 def test_one_noise_for_all_variables_is_still_positive_definite(n, d, seed, lattice, refine):
     x, rng = places(lattice, n, seed), np.random.default_rng(seed)
     drift = np.sin(3 * x @ rng.normal(size=(2, d)))
@@ -369,8 +369,8 @@ def test_memory_of_a_fit_is_a_few_times_the_data(refine):
         tracemalloc.stop()
         return used
 
-    added_rows, bytes_of_a_row = 100_000, 8 * (3 + 3 + 1)
-    assert peak(120_000) - peak(20_000) < 8 * added_rows * bytes_of_a_row
+    added_rows, bytes_of_a_row = 40_000, 8 * (3 + 3 + 1)
+    assert peak(50_000) - peak(10_000) < 8 * added_rows * bytes_of_a_row
 
 
 def test_a_drift_without_any_dependence_is_a_warning():
