@@ -369,8 +369,8 @@ def test_memory_of_a_fit_is_a_few_times_the_data(refine):
         tracemalloc.stop()
         return used
 
-    added_rows, bytes_of_a_row = 40_000, 8 * (3 + 3 + 1)
-    assert peak(50_000) - peak(10_000) < 8 * added_rows * bytes_of_a_row
+    added_rows, bytes_of_a_row = 100_000, 8 * (3 + 3 + 1)
+    assert peak(120_000) - peak(20_000) < 8 * added_rows * bytes_of_a_row
 
 
 def test_a_drift_without_any_dependence_is_a_warning():
