@@ -631,26 +631,36 @@ def test_a_fit_passes_over_the_data_a_fixed_number_of_times(set_everywhere, m, n
 @pytest.mark.parametrize(
     ("m", "n", "search_rows", "passes"),
     [
-        (1, 2000, None, 7),
-        (1, 6000, None, 5),  # gathered on a grid, from which residuals follow
-        (2, 2000, None, 7),
-        (4, 2000, None, 7),
-        (1, 6000, 2000, 10),  # a subset, and all rows at the end
-        (2, 2000, 500, 10),
-        (2, 17_000, None, 5),
+        (1, 2000, None, 6),
+        (1, 6000, None, 4),  # gathered on a grid, from which residuals follow
+        (2, 2000, None, 6),
+        (4, 2000, None, 6),
+        (1, 6000, 2000, 9),  # a subset, and all rows at the end
+        (2, 2000, 500, 9),
+        (2, 17_000, None, 4),
     ],
 )
 @pytest.mark.parametrize("iterations", [2, 20])
 def test_an_automatic_fit_passes_over_the_data_a_fixed_number_of_times(
     set_everywhere, m, n, search_rows, passes, iterations
 ):
-    """The last of them looks for errors of measurement."""
     set_everywhere("PASS_ROWS", 4096)
     source = Counted(cut(1000, *walk(n, m)))
     data = from_blocks(source)
     arff = ARFF(n_features=8, min_iterations=iterations, max_iterations=iterations, search_rows=search_rows)
     itofit.fit(data, structure="diagonal", drift=arff, covariance=arff, rng=0)
     assert (source.starts, source.ends) == (1 + passes, passes)
+
+
+@pytest.mark.parametrize(("form", "passes"), [("pairs", 5), ("trajectory", 6)])
+def test_errors_of_measurement_are_looked_for_in_one_pass_more_where_transitions_follow_each_other(form, passes):
+    x0, x1, h = walk(400, 1)
+    path = np.cumsum(0.1 * np.random.default_rng(0).standard_normal(401))
+    blocks = cut(100, x0, x1, h) if form == "pairs" else np.split(path, [100, 200, 300])
+    source = Counted(blocks)
+    data = from_blocks(source, form, h=None if form == "pairs" else 0.1)
+    itofit.fit(data, structure="diagonal", drift=FREE, covariance=FREE, correct_step=False, rng=0)
+    assert source.ends == passes
 
 
 def test_a_search_on_some_of_the_rows_takes_two_passes_more():

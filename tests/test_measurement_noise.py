@@ -10,6 +10,7 @@ import itofit
 from itofit import InputError, Transitions
 from itofit._checks import DataWarning
 from itofit._progress import Progress
+from itofit.data.following import follows
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.noisy.noise_test import LEVEL, lag_products, p_of_gain
@@ -19,7 +20,6 @@ from itofit.learning.noisy.sensitivities import Packing
 from itofit.learning.noisy.track_scoring import Tracks, error_directions
 from itofit.learning.options import FitOptions
 from itofit.learning.pipeline import Task, functions_of_one_step
-from itofit.model.hidden.windows import follows
 
 H = 0.02
 

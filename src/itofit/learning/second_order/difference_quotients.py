@@ -27,9 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float, Int
+from itofit.data.following import follows
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import with_eigenvalues
-from itofit.model.hidden.windows import follows
 
 LEAST_TRIPLES = 10
 """Three positions in a row, for each coefficient of a linear force, that it takes to start."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float
+from itofit.data.following import follows
 from itofit.data.passes import add_up
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
@@ -37,7 +38,7 @@ from itofit.learning.second_order.linear_force import LinearForce, best_linear_f
 from itofit.model.finite_step import rates_of_change
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior, drawn, filtered
-from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, follows
+from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut
 
 MOST_ROUNDS = 4
 """Of draws and scoring."""
