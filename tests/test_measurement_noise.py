@@ -75,17 +75,7 @@ def model_of(data, noise, **options):
     )
     method = Automatic(task)
     drift, covariance = functions_of_one_step(method)
-    return NoisyModel(
-        basis=drift.basis,
-        amplitudes=drift.drift.posterior.amplitudes,
-        ridges=drift.drift.ridges,
-        unit=drift.drift.unit,
-        sigma=with_features(covariance.sigma, drift),
-        noise=noise,
-        scaling=method.scaling,
-        box=np.array([task.survey.low, task.survey.high]),
-        n_rows=0,
-    )
+    return NoisyModel.of(method, drift, with_features(covariance.sigma, drift), noise=noise, n_rows=0)
 
 
 # Derivatives

@@ -145,17 +145,13 @@ def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior, *, know
     series = drift.basis.series(drift.drift.intercept, drift.drift.c, method.scaling)
     some = states.inputs[:: -(-len(states) // PLACES)]
     rates = rates_of_change(series.jacobian(some), some.std(axis=0), underdamped=True)
-    width = MARGIN * (own.survey.high - own.survey.low)
-    model = NoisyModel(
-        basis=drift.basis,
-        amplitudes=np.concatenate([drift.drift.intercept[:, None], drift.drift.c.T], axis=1),
-        ridges=drift.drift.ridges,
-        unit=drift.drift.unit,
-        sigma=sigma,
+    model = NoisyModel.of(
+        method,
+        drift,
+        sigma,
         noise=noise,
-        scaling=method.scaling,
-        box=np.array([own.survey.low - width, own.survey.high + width]),
         n_rows=task.survey.n_rows,
+        margin=MARGIN,
         prior=prior,
         substeps=parts_of_step(own.survey.h_median * float(np.quantile(rates, 0.95))),
     )
