@@ -26,6 +26,9 @@ from itofit.waves.wave_groups import LONG, inputs_of_group, linear_terms, monomi
 
 LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
+MOST_AMPLITUDE = 2e5
+"""Of waves in a feature of unit variance: with larger ones, rounding of sums over the data is felt in it. Beside
+monomials, small differences of long waves, there may be little else where nearly all data are at one place."""
 DOUBT, DOUBT_BESIDE_POLYNOMIAL = 1.0, 2.0
 """Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off.
 
@@ -196,6 +199,9 @@ def principal_features(
             simpler = [k for k in simple if inputs.issuperset(inputs_of_group(int(own_group[k]), m))]
             explain = np.array(simpler if apart and (g >= 0 or g < -m) else [], dtype=int)
             part, share = _principal(G, places, explain[own_group[explain] > g] if g < 0 else explain)
+            if len(monomials):
+                sure = np.sqrt(((E @ part) ** 2).sum(axis=0)) < MOST_AMPLITUDE
+                part, share = part[:, sure], share[sure]
             parts.append(part)
             penalties.append(1 / share)
             groups.append(np.full(part.shape[1], g))
