@@ -618,7 +618,10 @@ def test_control_c(folder, tmp_path):
 def test_a_reader_that_leaves(folder):
     command = [sys.executable, "-m", "itofit", "simulate", folder / "sde.npz", "--start", "0,0", "--dt", "0.01"]
     child = subprocess.Popen(
-        [*map(str, command), "--steps", "4000", "-o", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*map(str, command), "--paths", "100", "--steps", "40", "-o", "-"],  # more than a pipe holds
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout.readline() == "track,time,pos,speed\n"
     child.stdout.close()

@@ -20,7 +20,7 @@ from itofit.learning.automatic.principal import DOUBT, Basis, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
 from itofit.waves.scaling import Scaling
-from itofit.waves.wave_groups import LINEAR_FREQUENCY, monomial_waves
+from itofit.waves.wave_groups import LINEAR_FREQUENCY, monomial_waves, monomials
 
 GROUP = np.repeat([0, 1, 2], [4, 3, 5])
 
@@ -57,6 +57,24 @@ def test_principal_features_are_uncorrelated_within_a_group(weighted):
         np.testing.assert_allclose(covariance[np.ix_(mine, mine)], np.eye(mine.sum()), atol=1e-5)
     np.testing.assert_allclose(A, (X.T * weight) @ X, atol=1e-5 * len(u))
     np.testing.assert_allclose(b, (X.T * weight) @ y, atol=1e-5 * len(u))
+
+
+def test_beside_monomials_features_that_are_rounding_are_left_out():
+    """Nearly all data are at one place. A is that of the features themselves; it was not even positive definite."""
+    rng = np.random.default_rng(0)
+    u = 0.02 * rng.normal(size=(5000, 2))
+    u[:100] += 0.98 ** np.arange(100)[:, None] * [0.5, -0.5]
+    groups = monomials(2).tolist()
+    long = [monomial_waves(g, 2)[0] for g in groups]
+    omega = 1.5 * rng.normal(size=(40, 2)) * np.repeat(np.eye(2), 20, axis=0)
+    waves = np.concatenate([*long, LINEAR_FREQUENCY * np.eye(2), omega])
+    group = np.concatenate([np.repeat(groups, [len(each) for each in long]), [-2, -1], np.repeat([0, 1], 20)])
+    order = np.argsort(group, kind="stable")
+    basis, A, _ = features(u, np.zeros((5000, 1)), np.ones(5000), waves[order], group[order])
+    assert set(basis.group) >= {*groups, -2, -1}
+    assert np.linalg.eigvalsh(A / len(u)).min() > -1e-4
+    X = basis.at(u)
+    np.testing.assert_allclose(A / len(u), X.T @ X / len(u), atol=1e-3)
 
 
 def test_products_are_features_of_their_own_without_linear_terms():

@@ -10,6 +10,7 @@ import itofit
 from itofit import InputError, Transitions
 from itofit._checks import DataWarning
 from itofit._progress import Progress
+from itofit.data.following import follows
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.noisy.noise_test import LEVEL, lag_products, p_of_gain
@@ -19,7 +20,6 @@ from itofit.learning.noisy.sensitivities import Packing
 from itofit.learning.noisy.track_scoring import Tracks, error_directions
 from itofit.learning.options import FitOptions
 from itofit.learning.pipeline import Task, functions_of_one_step
-from itofit.model.hidden.windows import follows
 
 H = 0.02
 
@@ -50,6 +50,19 @@ def noisy():
     return clean, data, itofit.fit(data, rng=0)
 
 
+@pytest.fixture(scope="module")
+def plain(noisy):
+    """A fit to the same data that takes errors for motion."""
+    return itofit.fit(noisy[1], measurement_noise=False, rng=0)
+
+
+@pytest.fixture(scope="module")
+def few():
+    """Fewer tracks with errors, and a fit."""
+    data = tracks(wells(5, 601, 1, sd=0.1)[1])
+    return data, itofit.fit(data, rng=0)
+
+
 def model_of(data, noise, **options):
     """A model while it is learned, with a Σ that changes."""
     task = Task(
@@ -62,17 +75,7 @@ def model_of(data, noise, **options):
     )
     method = Automatic(task)
     drift, covariance = functions_of_one_step(method)
-    return NoisyModel(
-        basis=drift.basis,
-        amplitudes=drift.drift.posterior.amplitudes,
-        ridges=drift.drift.ridges,
-        unit=drift.drift.unit,
-        sigma=with_features(covariance.sigma, drift),
-        noise=noise,
-        scaling=method.scaling,
-        box=np.array([task.survey.low, task.survey.high]),
-        n_rows=0,
-    )
+    return NoisyModel.of(method, drift, with_features(covariance.sigma, drift), noise=noise, n_rows=0)
 
 
 # Derivatives
@@ -175,14 +178,13 @@ def test_packed_matrices():
 # What is learned
 
 
-def test_drift_noise_and_errors_of_a_double_well(noisy):
+def test_drift_noise_and_errors_of_a_double_well(noisy, plain):
     """Errors of a plain fit are many times as large; four standard errors of Λ are exceeded once in 16,000."""
-    clean, data, sde = noisy
+    clean, _, sde = noisy
     noise = sde.measurement_noise
     assert abs(noise.sd[0] - 0.1) < 4 * noise.sd_std[0] < 0.02
     places = clean[:, ::10].reshape(-1, 1)
     truth = places - places**3
-    plain = itofit.fit(data, measurement_noise=False, rng=0)
     reference = itofit.fit(tracks(clean), rng=0)
     error, biased, attainable = (np.mean((each.drift(places) - truth) ** 2) for each in (sde, plain, reference))
     assert error < 4 * attainable + 0.01
@@ -203,12 +205,12 @@ def test_states_are_nearer_than_observations_and_know_how_near(noisy):
     np.testing.assert_allclose(states.end[:-1][same[1:]], states.x[1:][same[1:]], atol=2e-3)
 
 
-def test_loss_is_that_of_observations(noisy):
+def test_loss_is_that_of_observations(noisy, plain):
     _, data, sde = noisy
     losses = sde.nll(data, pointwise=True)
     assert losses.shape == (len(data),)
     assert sde.nll(data) == pytest.approx(losses.mean(), rel=1e-12)
-    assert sde.nll(data) < itofit.fit(data, measurement_noise=False, rng=0).nll(data) - 0.05
+    assert sde.nll(data) < plain.nll(data) - 0.05
     mixed = data[np.random.default_rng(0).permutation(len(data))]  # single transitions, seen alone
     assert np.isfinite(sde.nll(mixed, pointwise=True)).all()
 
@@ -295,14 +297,13 @@ def test_two_variables_with_irregular_steps_gaps_and_correlated_errors():
     assert np.sqrt(np.mean(error**2)) < 0.35
 
 
-def test_files_larger_than_memory_give_the_same_model():
-    _, seen = wells(5, 601, 1, sd=0.1)
-    whole = tracks(seen)
+def test_files_larger_than_memory_give_the_same_model(few):
+    whole, one = few
 
     def source():
         yield from (whole[i : i + 700] for i in range(0, len(whole), 700))
 
-    one, other = (itofit.fit(data, rng=0) for data in (whole, Transitions.from_blocks(source)))
+    other = itofit.fit(Transitions.from_blocks(source), rng=0)
     np.testing.assert_array_equal(one.measurement_noise.covariance, other.measurement_noise.covariance)
     x = np.linspace(-1, 1, 20)
     np.testing.assert_array_equal(one.drift(x), other.drift(x))
@@ -315,10 +316,10 @@ def test_an_ensemble_sees_through_the_noise_as_well():
     assert all(member.measurement_noise is not None for member in sde.members)
 
 
-def test_without_correction_of_steps_the_filter_makes_euler_steps():
-    _, seen = wells(5, 601, 1, sd=0.1)
-    assert itofit.fit(tracks(seen), correct_step=False, rng=0).scheme == "euler"
-    assert itofit.fit(tracks(seen), rng=0).scheme == "corrected"
+def test_without_correction_of_steps_the_filter_makes_euler_steps(few):
+    data, sde = few
+    assert itofit.fit(data, correct_step=False, rng=0).scheme == "euler"
+    assert sde.scheme == "corrected"
 
 
 # When there are none
@@ -394,7 +395,7 @@ def test_known_errors_need_the_default_method_and_a_state_that_moves_as_a_whole(
 
 
 def test_states_need_errors():
-    paths, _ = wells(5, 601, 3)
+    paths, _ = wells(5, 101, 3)
     sde = itofit.fit(tracks(paths), rng=0)
     with pytest.raises(InputError, match="its states are the observations themselves"):
         sde.states(tracks(paths))
@@ -402,6 +403,6 @@ def test_states_need_errors():
 
 def test_errors_far_larger_than_the_motion_are_said_to_be():
     rng = np.random.default_rng(0)
-    x = 0.02 * np.cumsum(rng.standard_normal((5, 1500, 1)), axis=1)
+    x = 0.02 * np.cumsum(rng.standard_normal((5, 600, 1)), axis=1)
     with pytest.warns(DataWarning, match="times the variance of the system's own noise in a step"):
         itofit.fit(tracks(x + 0.5 * rng.standard_normal(x.shape), 0.01), rng=0)

@@ -43,6 +43,18 @@ def page(one, tmp_path_factory):
     return report(*one, tmp_path_factory.mktemp("report") / "one.html")
 
 
+@pytest.fixture(scope="module")
+def general_page(general, tmp_path_factory):
+    return report(*general, tmp_path_factory.mktemp("general") / "general.html")
+
+
+@pytest.fixture(scope="module")
+def named_page(one, tmp_path_factory):
+    """With a title and a file of the model."""
+    folder = tmp_path_factory.mktemp("named")
+    return report(*one, folder / "named.html", title="Cells & walls", saved_as=folder / "a b.npz")
+
+
 def test_data_whose_variables_are_in_another_order_are_refused(general, tmp_path):
     sde, data = general
     other = itofit.Transitions(data.inputs, data.increments, data.h, None, None, ["a", "b", "c"], ["q", "p"])
@@ -96,17 +108,16 @@ def test_long_names_stand_beside_the_equation():
     assert f"f and σ depend on temperature, {name}<" in equation(["temperature", name], [name])
 
 
-def test_the_page_is_repeatable_and_has_a_title_of_its_own(one, page, tmp_path):
+def test_the_page_is_repeatable_and_has_a_title_of_its_own(one, page, named_page, tmp_path):
     again = report(*one, tmp_path / "again.html", rng=0)
     assert again == tmp_path / "again.html"
     assert again.read_bytes() == page.read_bytes()
-    named = report(*one, tmp_path / "again.html", title="Cells & walls")
-    assert "<h1>Cells &amp; walls</h1>" in words(named)
-    assert list(tmp_path.iterdir()) == [named]
+    assert list(tmp_path.iterdir()) == [again]
+    assert "<h1>Cells &amp; walls</h1>" in words(named_page)
 
 
-def test_what_cannot_be_done_is_left_out_and_said(general, tmp_path):
-    text = words(report(*general, tmp_path / "general.html"))
+def test_what_cannot_be_done_is_left_out_and_said(general_page):
+    text = words(general_page)
     assert "kind &#x27;general&#x27;" in text
     assert text.count("<img ") == 2 + 2 + 4 + 1  # slices, maps, residuals, training
     assert re.search(r"<span>a~=~−0\.\d+</span> <span>\(10_%\)</span></td>", marked(text))
@@ -149,27 +160,27 @@ def open_at(browser, width, path):
 
 
 @pytest.fixture(scope="module")
-def general_page(general, tmp_path_factory):
-    return report(*general, tmp_path_factory.mktemp("general") / "general.html")
+def browser(tmp_path_factory):
+    with chromium(1400, tmp_path_factory.mktemp("browser") / "profile") as opened:
+        yield opened
 
 
 @pytest.mark.parametrize("width", [400, 1400])
-def test_pages_open_in_a_browser(page, general_page, tmp_path, width):
-    with chromium(1400, tmp_path / "profile") as browser:
-        for path, n_pictures in ((page, 7), (general_page, 9)):
-            open_at(browser, width, path)
-            assert problems(browser) == []
-            assert [url for url in requests(browser) if not url.startswith(("file:", "data:"))] == []
-            images = browser.find_elements("tag name", "img")
-            assert len(images) == n_pictures
-            for image in images:
-                assert image.is_displayed()
-                assert int(image.get_property("naturalWidth")) > 100
-                assert 200 < image.size["width"] <= width
-            assert nothing_is_cut(browser)
-            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-            assert width < 718 or nothing_is_cut(browser)  # the width of a sheet without its margins
-            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+def test_pages_open_in_a_browser(page, general_page, browser, width):
+    for path, n_pictures in ((page, 7), (general_page, 9)):
+        open_at(browser, width, path)
+        assert problems(browser) == []
+        assert [url for url in requests(browser) if not url.startswith(("file:", "data:"))] == []
+        images = browser.find_elements("tag name", "img")
+        assert len(images) == n_pictures
+        for image in images:
+            assert image.is_displayed()
+            assert int(image.get_property("naturalWidth")) > 100
+            assert 200 < image.size["width"] <= width
+        assert nothing_is_cut(browser)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        assert width < 718 or nothing_is_cut(browser)  # the width of a sheet without its margins
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def nothing_is_cut(browser):
@@ -180,9 +191,9 @@ def nothing_is_cut(browser):
     )
 
 
-def test_three_variables_with_long_names_fit_on_a_phone_and_on_paper(tmp_path):
+def test_three_variables_with_long_names_fit_on_a_phone_and_on_paper(browser, tmp_path):
     rng = np.random.default_rng(0)
-    x, mix = rng.normal(size=(3000, 3)), np.array([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
+    x, mix = rng.normal(size=(800, 3)), np.array([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
     names = ["height_of_column", "pressure_at_surface", "z"]
     data = itofit.Transitions.from_pairs(x, 0.9 * x + 0.3 * rng.normal(size=x.shape) @ mix.T, 0.1, names=names)
     path = report(itofit.fit(data, structure="full", rng=0), data, tmp_path / "three.html")
@@ -190,11 +201,10 @@ def test_three_variables_with_long_names_fit_on_a_phone_and_on_paper(tmp_path):
     assert text.count("<caption>") == 3 + 2  # outputs, and two pairs at a time
     assert "Noise covariance of height_of_column and pressure_at_surface along each input" in text
     assert path.stat().st_size < 3e6
-    with chromium(1400, tmp_path / "profile") as browser:
-        for width, media in ((400, ""), (1400, ""), (718, "print")):
-            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
-            open_at(browser, width, path)
-            assert nothing_is_cut(browser)
+    for width, media in ((400, ""), (1400, ""), (718, "print")):
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+        open_at(browser, width, path)
+        assert nothing_is_cut(browser)
 
 
 def test_signs_are_the_same_all_over_the_page():
@@ -203,9 +213,9 @@ def test_signs_are_the_same_all_over_the_page():
     assert breakable("Σ_xx, H_height_of_column") == "Σ_xx, H_height_<wbr>of_<wbr>column"
 
 
-def test_the_code_names_the_file_of_the_model_if_it_is_known(one, page, tmp_path):
+def test_the_code_names_the_file_of_the_model_if_it_is_known(one, page, named_page, tmp_path):
     assert "# sde.npz is an example of a name" in words(page)
-    text = words(report(*one, tmp_path / "page.html", saved_as=tmp_path / "a b.npz"))
+    text = words(named_page)
     assert "example of a name" not in text
     assert "a b.npz&quot;)" in text
     with pytest.raises(InputError, match="saved_as must be the path"):

@@ -409,8 +409,8 @@ def test_flipped_bytes_are_refused_or_change_nothing(sde, file_bytes, tmp_path):
     rng = np.random.default_rng(0)
     whole = contents(sde)
     n_refused = 0
-    anywhere = rng.integers(len(file_bytes), size=300)
-    directory = rng.integers(directory_entries(file_bytes)[0], len(file_bytes), size=300)
+    anywhere = rng.integers(len(file_bytes), size=150)
+    directory = rng.integers(directory_entries(file_bytes)[0], len(file_bytes), size=150)
     for position in np.concatenate([anywhere, directory]):
         damaged = bytearray(file_bytes)
         damaged[position] ^= rng.integers(1, 256)
@@ -421,7 +421,7 @@ def test_flipped_bytes_are_refused_or_change_nothing(sde, file_bytes, tmp_path):
             n_refused += 1
         else:
             assert contents(back) == whole
-    assert n_refused > 300
+    assert n_refused > 150
 
 
 @pytest.mark.parametrize("n_bytes", [2, 20, 200])
@@ -812,7 +812,7 @@ def changed(plain, path, change):
 FREE_TEXT = {"version", "searched_on"}
 
 
-@pytest.fixture(params=RICH[:-1])  # the last one has no part that these have not
+@pytest.fixture(params=RICH[:-2])  # the last ones have no part that these have not
 def parts(request, tmp_path, monkeypatch):
     """Arrays and metadata of a model, and a function that reads others in their place."""
     rich(request.param).save(tmp_path / "model.npz")

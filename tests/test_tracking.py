@@ -6,10 +6,11 @@ from scipy.linalg import expm
 from scipy.stats import multivariate_normal
 
 from itofit import Transitions
+from itofit.data.following import follows
 from itofit.model.finite_step import moments_of_step
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior, drawn, filtered, smoothed
-from itofit.model.hidden.windows import InOrder, chunks, cut, follows
+from itofit.model.hidden.windows import InOrder, chunks, cut
 
 WIDE = 1e6
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from itertools import chain, islice, pairwise
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -41,9 +41,10 @@ def _pool(process: int, n_threads: int, level: str = "chunks") -> ThreadPoolExec
     return ThreadPoolExecutor(n_threads, thread_name_prefix="itofit")
 
 
-def _allowed_by_blas() -> int:
+def _blas_limits() -> list[int]:
+    """How many threads each BLAS library may use; what the machine has if there is none."""
     limits = [library.num_threads for library in _controller().lib_controllers if library.user_api == "blas"]
-    return min(limits, default=os.cpu_count() or 1)
+    return limits or [os.cpu_count() or 1]
 
 
 def _take_control() -> None:
@@ -60,29 +61,34 @@ class _OneBlasThread:
         self.lock = Lock()
         self.depth = 0
         self.allowed = 1  # what BLAS might use before the first entered
+        self.limiter: Any = None  # none where BLAS is on one core anyway
 
     def __enter__(self) -> None:
         with self.lock:
             if self.depth == 0:
-                self.allowed = _allowed_by_blas()
-                _take_control()
-                self.limiter = _controller().limit(limits=1, user_api="blas")
+                limits = _blas_limits()
+                self.allowed = min(limits)
+                if max(limits) > 1:
+                    _take_control()
+                    self.limiter = _controller().limit(limits=1, user_api="blas")
             self.depth += 1
 
     def __exit__(self, *error: object) -> None:
         with self.lock:
             self.depth -= 1
-            if self.depth == 0:
+            if self.depth == 0 and self.limiter is not None:
                 _take_control()
                 self.limiter.restore_original_limits()
                 _take_control()
+                self.limiter = None
 
     def after_fork(self) -> None:
         """Forget, in a child, the threads of the parent that were inside."""
         self.lock = Lock()
-        if self.depth:
-            self.depth = 0
+        self.depth = 0
+        if self.limiter is not None:
             self.limiter.restore_original_limits()
+            self.limiter = None
 
 
 one_blas_thread = _OneBlasThread()
@@ -95,7 +101,7 @@ if hasattr(os, "register_at_fork"):
 def n_threads() -> int:
     """How many threads to use: the cores of this process, or fewer if the user has limited BLAS to fewer."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, one_blas_thread.allowed if one_blas_thread.depth else _allowed_by_blas())
+    return min(cores, one_blas_thread.allowed if one_blas_thread.depth else min(_blas_limits()))
 
 
 def row_blocks(n_rows: int) -> Iterator[slice]:

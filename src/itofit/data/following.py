@@ -35,3 +35,13 @@ def continues(data: Transitions, before: Int, after: Int) -> npt.NDArray[np.bool
     slack = SLACK * data.increments.std(axis=0) + ROUNDING * np.abs(state).max(axis=0)
     away = nearest_image(end[before] - state[after], data.periods[:, moving(data)])
     return np.asarray((np.abs(away) <= slack).all(axis=1))
+
+
+def follows(data: Transitions) -> npt.NDArray[np.bool_]:
+    """Whether each row continues the one before it, shape (n,); the first does not."""
+    after = np.arange(1, len(data))
+    one_track = np.zeros(len(data), dtype=bool)
+    one_track[1:] = continues(data, after - 1, after)
+    if data.groups is not None:
+        one_track[1:] &= data.groups[1:] == data.groups[:-1]
+    return one_track

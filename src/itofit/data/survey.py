@@ -10,6 +10,7 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit._progress import Progress
+from itofit.data.following import follows
 from itofit.data.passes import Data, add_up, added
 from itofit.data.periods import is_periodic
 from itofit.data.rows import column_range, column_sum
@@ -49,6 +50,7 @@ class Survey(NamedTuple):
     h_max: float
     h_median: float  # to within a hundredth
     inverse_h_mean: float
+    n_following: int  # transitions that start where the one before them in a block ended
     groups: dict[object, int] | None  # their labels, in order, and sizes
 
     @property
@@ -127,6 +129,7 @@ class _Sums(NamedTuple):
     high: Float  # of the same and of rate² · h
     h_sums: Float  # Σ h and Σ 1/h
     h_bins: Counter[int]  # transitions in each bin of log h
+    n_following: int  # within blocks
     sizes: Counter[object] | None  # transitions of each group
     sample: _Sample
 
@@ -142,11 +145,12 @@ class _Sums(NamedTuple):
             high = np.concatenate([*(highs for _, highs in ranges), largest])
             h_sums = np.array([h.sum(), (1 / h).sum()])
             h_bins = _counts(h, *ranges[-1])
+            n_following = 0 if block.kind == "general" else int(follows(block).sum())
         sizes: Counter[object] | None = None
         if block.groups is not None:
             labels, counts = np.unique(block.groups, return_counts=True)
             sizes = Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
-        return cls(len(block), mean, squares, low, high, h_sums, h_bins, sizes, _Sample.of(block, number))
+        return cls(len(block), mean, squares, low, high, h_sums, h_bins, n_following, sizes, _Sample.of(block, number))
 
     def plus(self, other: _Sums) -> _Sums:
         """Those of both sets of transitions."""
@@ -160,6 +164,7 @@ class _Sums(NamedTuple):
                 high=np.maximum(self.high, other.high),
                 h_sums=self.h_sums + other.h_sums,
                 h_bins=self.h_bins + other.h_bins,
+                n_following=self.n_following + other.n_following,
                 sizes=added(self.sizes, other.sizes),
                 sample=self.sample.plus(other.sample),
             )
@@ -216,6 +221,7 @@ def survey(data: Data, progress: Progress) -> Survey:
         h_max=h_high.item(),
         h_median=float(np.clip(_median(total.h_bins), h_low.item(), h_high.item())),
         inverse_h_mean=float(total.h_sums[1] / total.n),
+        n_following=total.n_following,
         groups=None if sizes is None else {label: sizes[label] for label in sorted(sizes, key=_order)},
     )
 

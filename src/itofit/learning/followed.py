@@ -95,7 +95,7 @@ def _doubts(drift: Drift, basis: Basis, scaling: Scaling, rng: np.random.Generat
     parts = []
     for own in posterior_squares(drift.systems, drift.unit):
         values, vectors = np.linalg.eigh(own)
-        root = np.sqrt(np.maximum(values, 0.0)) * vectors
+        root = np.sqrt(np.maximum(values, 0.0)) * vectors @ vectors.T  # which does not depend on signs of eigenvectors
         parts.append((root @ rng.normal(size=(len(own), DRAWS)) / np.sqrt(DRAWS)).T)
     flat = np.concatenate(parts)
     return basis.series(flat[:, 0], flat[:, 1:].T, scaling)

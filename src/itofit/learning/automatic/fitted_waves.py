@@ -92,7 +92,7 @@ class FittedWaves(NamedTuple):
     def _groups_in_use(self) -> Int:
         """The groups that are not switched off for all outputs."""
         ridges = np.min([fit.ridges for fit in self.fits], axis=0)
-        return np.unique(self.basis.group)[ridges < SWITCHED_OFF]
+        return self.basis.groups[ridges < SWITCHED_OFF]
 
     @property
     def walking(self) -> tuple[Float, Int]:

@@ -297,7 +297,7 @@ def _reported(ridges: Float, basis: Basis, posterior: Posterior) -> Float:
     reported, linear = ridges.copy(), np.flatnonzero(linear_terms(basis.group, basis.omega.shape[1]))
     variances = np.diagonal(posterior.squares, axis1=1, axis2=2)[:, 1:][:, linear]
     within_error = posterior.amplitudes[:, 1:][:, linear] ** 2 < SIGNIFICANT**2 * variances
-    places = np.searchsorted(np.unique(basis.group), basis.group[linear])
+    places = np.searchsorted(basis.groups, basis.group[linear])
     for output, place in zip(*np.nonzero(within_error), strict=True):
         reported[output, places[place]] = SWITCHED_OFF
     return reported

@@ -11,6 +11,7 @@ inputs are taken without what linear terms and monomials explain of them.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,9 @@ from itofit.waves.wave_groups import LONG, inputs_of_group, linear_terms, monomi
 
 LEAST_VARIANCE = 1e-9
 """Principal components whose variance is a smaller share of their group's largest are left out."""
+MOST_AMPLITUDE = 2e5
+"""Of waves in a feature of unit variance: with larger ones, rounding of sums over the data is felt in it. Beside
+monomials, small differences of long waves, there may be little else where nearly all data are at one place."""
 DOUBT, DOUBT_BESIDE_POLYNOMIAL = 1.0, 2.0
 """Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off.
 
@@ -42,8 +46,8 @@ class LinearPrior(NamedTuple):
     odds: float = 0.0  # of zero, see `itofit.learning.automatic.sparsity`; zero: not known, `least` is assumed
 
 
-class Basis(NamedTuple):
-    """Principal features of grouped frequencies; X has mean zero and unit variance on the data."""
+class Features(NamedTuple):
+    """Arrays of a `Basis`."""
 
     omega: Float  # (K, m)
     transform: Float  # (2K, R)
@@ -53,38 +57,55 @@ class Basis(NamedTuple):
     largest: Float  # (G,): the largest variance of a principal component of each group
     linear: LinearPrior | None = None  # of linear terms that are never switched off; None: they are like other groups
 
+
+class Basis(Features):
+    """Principal features of grouped frequencies; X has mean zero and unit variance on the data.
+
+    What follows of groups is made once: regressions ask for it in every round.
+    """
+
     @property
     def n_waves(self) -> int:
         """The number of frequencies, but for those of linear terms and monomials."""
         long = np.isin(np.abs(self.omega), LONG).all(axis=1)
         return len(self.omega) - int(long.sum())
 
-    @property
+    @cached_property
+    def groups(self) -> Int:
+        """The groups, ascending: shape (G,)."""
+        return np.unique(self.group)
+
+    @cached_property
+    def place(self) -> Int:
+        """The place of each feature's group among them: shape (R,)."""
+        return np.searchsorted(self.groups, self.group)
+
+    @cached_property
     def stays(self) -> npt.NDArray[np.bool_]:
         """Which groups are never switched off, shape (G,)."""
-        return linear_terms(np.unique(self.group), self.omega.shape[1]) & (self.linear is not None)
+        return linear_terms(self.groups, self.omega.shape[1]) & (self.linear is not None)
 
-    @property
+    @cached_property
     def doubt(self) -> Float:
         """Of each group, shape (G,): see `updated_ridges`."""
         if self.linear is None:
             return np.full(len(self.stays), DOUBT)
         return np.where(self.stays, self.linear.doubt, self.linear.doubt_of_waves)
 
-    @property
+    @cached_property
     def least(self) -> Float:
         """The same: the least square of an amplitude, zero for groups that may be switched off."""
         return np.where(self.stays, 0.0 if self.linear is None else self.linear.least, 0.0)
 
-    @property
+    @cached_property
     def odds(self) -> Float:
         """The same: the odds that an amplitude is zero, where they are known."""
         return np.where(self.stays, 0.0 if self.linear is None else self.linear.odds, 0.0)
 
-    @property
+    @cached_property
     def within_monomials(self) -> npt.NDArray[np.bool_]:
         """Whether a group is a monomial and another the linear term of one of its inputs: shape (G, G)."""
-        m, groups = self.omega.shape[1], np.unique(self.group).tolist()
+        m, groups = self.omega.shape[1], self.groups.tolist()
         within = np.zeros((len(groups), len(groups)), dtype=bool)
         for row, g in enumerate(groups):
             inputs = inputs_of_group(g, m) if g < -m else ()
@@ -128,7 +149,7 @@ class Basis(NamedTuple):
             mean=self.mean[kept],
             penalty=self.penalty[kept],
             group=self.group[kept],
-            largest=self.largest[np.isin(np.unique(self.group), groups)],
+            largest=self.largest[np.isin(self.groups, groups)],
             linear=self.linear,
         )
 
@@ -178,6 +199,9 @@ def principal_features(
             simpler = [k for k in simple if inputs.issuperset(inputs_of_group(int(own_group[k]), m))]
             explain = np.array(simpler if apart and (g >= 0 or g < -m) else [], dtype=int)
             part, share = _principal(G, places, explain[own_group[explain] > g] if g < 0 else explain)
+            if len(monomials):
+                sure = np.sqrt(((E @ part) ** 2).sum(axis=0)) < MOST_AMPLITUDE
+                part, share = part[:, sure], share[sure]
             parts.append(part)
             penalties.append(1 / share)
             groups.append(np.full(part.shape[1], g))

@@ -24,18 +24,6 @@ NO_MONOMIALS = np.array([], dtype=int)
 
 
 def with_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Targets, Int]:
-    """A fit of long waves, with monomials as `_chosen_monomials` finds them.
-
-    Where nearly all data are at one place, as after a relaxation, monomials are rounding errors beside linear terms;
-    then there are none.
-    """
-    try:
-        return _chosen_monomials(fit, targets)
-    except np.linalg.LinAlgError:
-        return fit, targets, NO_MONOMIALS
-
-
-def _chosen_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Targets, Int]:
     """A fit of long waves, with the monomials that stand out if they make it more evident; which ones.
 
     Where they seem to be all that the drift is made of the targets say so.
@@ -65,7 +53,7 @@ def _chosen_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, 
 
 def _explains_all(fit: FittedWaves) -> bool:
     """Whether nothing is left for waves beside linear terms and monomials."""
-    waves = np.unique(fit.basis.group) >= 0
+    waves = fit.basis.groups >= 0
     return all((own.ridges[waves] >= SWITCHED_OFF).all() for own in fit.fits)
 
 

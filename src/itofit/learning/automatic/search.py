@@ -81,7 +81,7 @@ class Searched(NamedTuple):
             n_features=0 if basis is None else basis.n_waves,
             parameters=arff,
             determined=determined,
-            groups=np.array([], dtype=int) if basis is None else np.unique(basis.group),
+            groups=np.array([], dtype=int) if basis is None else basis.groups,
             ridges=ridges,
             n_standing_out=self.n_standing_out,
         )

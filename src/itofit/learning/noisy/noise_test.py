@@ -20,10 +20,11 @@ import numpy as np
 from scipy.special import chdtrc
 
 from itofit._checks import Float, Int
+from itofit.data.following import follows
 from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
-from itofit.model.hidden.windows import InOrder, Overlapping, follows
+from itofit.model.hidden.windows import InOrder, Overlapping
 from itofit.model.learned import LearnedSDE
 from itofit.model.sde import BATCH_ROWS
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.learning.automatic.evidence import amplitude_ridges
+from itofit.learning.automatic.method import Automatic, LearnedDrift
 from itofit.learning.automatic.principal import NO_FEATURES, Basis, with_intercept
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.matrices.links import derivatives_of_covariance
@@ -69,6 +70,48 @@ class NoisyModel:
     scheme: Scheme = "corrected"
     prior: Prior = NO_PRIOR
     substeps: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        method: Automatic,
+        drift: LearnedDrift,
+        sigma: Sigma,
+        *,
+        noise: Float,
+        n_rows: int,
+        margin: float = 0.0,
+        scheme: Scheme = "corrected",
+        prior: Prior = NO_PRIOR,
+        substeps: int = 1,
+    ) -> NoisyModel:
+        """The model that a method has learned, in the range of its data, on each side wider by a share of its length.
+
+        Parameters
+        ----------
+        method, drift : Automatic, LearnedDrift
+        sigma : Sigma
+            Of the covariance, which may change with the place (`with_features`).
+        noise, n_rows, scheme, prior, substeps
+            As above.
+        margin : float
+        """
+        survey = method.task.survey
+        width = margin * (survey.high - survey.low)
+        return cls(
+            basis=drift.basis,
+            amplitudes=drift.drift.posterior.amplitudes,
+            ridges=drift.drift.ridges,
+            unit=drift.drift.unit,
+            sigma=sigma,
+            noise=noise,
+            scaling=method.scaling,
+            box=np.array([survey.low - width, survey.high + width]),
+            n_rows=n_rows,
+            scheme=scheme,
+            prior=prior,
+            substeps=substeps,
+        )
 
     @property
     def second_order(self) -> bool:

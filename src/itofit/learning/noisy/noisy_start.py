@@ -13,11 +13,12 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from itofit._checks import Float
+from itofit.data.following import follows
 from itofit.data.passes import Data, add_up
 from itofit.learning.noisy.noise_test import LagProducts
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import filtered
-from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, follows, window_lengths
+from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, window_lengths
 
 LEAST_SHARE, MOST_SHARE = 1e-3, 0.98
 """Of the variance of residuals, that errors of measurement are, at least and at most."""

@@ -106,18 +106,8 @@ def _fitted(task: Task, data: Transitions, tracks: Tracks, noise: Float, *, know
     method = Automatic(own)
     drift, covariance = functions_of_one_step(method)
     scheme: Scheme = "corrected" if task.options.corrects_step(task.data.kind) else "euler"
-    model = NoisyModel(
-        basis=drift.basis,
-        amplitudes=drift.drift.posterior.amplitudes,
-        ridges=drift.drift.ridges,
-        unit=drift.drift.unit,
-        sigma=with_features(covariance.sigma, drift),
-        noise=noise,
-        scaling=method.scaling,
-        box=np.array([own.survey.low, own.survey.high]),
-        n_rows=task.survey.n_rows,
-        scheme=scheme,
-    )
+    sigma = with_features(covariance.sigma, drift)
+    model = NoisyModel.of(method, drift, sigma, noise=noise, n_rows=task.survey.n_rows, scheme=scheme)
 
     def shown(number: int, loss: float) -> None:
         task.bar.show("measurement noise", f"scoring, step {number}, loss {loss:.4f}")

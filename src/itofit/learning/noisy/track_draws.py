@@ -8,11 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from itofit._checks import Float
+from itofit.data.following import follows
 from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import drawn, filtered
-from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, follows
+from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut
 
 MOST_DRAWN = 262_144
 """Transitions that are drawn, about, at most: enough to find frequencies."""

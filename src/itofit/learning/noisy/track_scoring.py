@@ -20,6 +20,7 @@ import numpy as np
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
+from itofit.data.following import follows
 from itofit.data.passes import Data, add_up
 from itofit.learning.automatic.drift import Drift
 from itofit.learning.automatic.evidence import (
@@ -37,7 +38,7 @@ from itofit.learning.noisy.noisy_model import NoisyModel
 from itofit.learning.noisy.sensitivities import Normal, of_drift, of_noise
 from itofit.matrices.symmetric import entries
 from itofit.model.hidden.tracking import filtered
-from itofit.model.hidden.windows import InOrder, Overlapping, Windows, chunks, cut, follows
+from itofit.model.hidden.windows import InOrder, Overlapping, Windows, chunks, cut
 from itofit.model.training import SWITCHED_OFF
 
 MOST_ROUNDS = 12

@@ -27,9 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float, Int
+from itofit.data.following import follows
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import with_eigenvalues
-from itofit.model.hidden.windows import follows
 
 LEAST_TRIPLES = 10
 """Three positions in a row, for each coefficient of a linear force, that it takes to start."""
@@ -97,8 +97,7 @@ def noises(found: Triples, residual: Float) -> tuple[Float, Float]:
 
 def _coefficients(h: Float, later: Float, lag: int) -> tuple[float, float]:
     """Of Σ and Λ in the mean product of differences so many steps apart, whose steps are h and later (n, 2)."""
-    own = np.stack([1 / h[:, 0], -1 / h[:, 0] - 1 / h[:, 1], 1 / h[:, 1]], axis=1)
-    other = np.stack([1 / later[:, 0], -1 / later[:, 0] - 1 / later[:, 1], 1 / later[:, 1]], axis=1)
+    own, other = (np.stack([1 / a, -1 / a - 1 / b, 1 / b], axis=1) for a, b in (h.T, later.T))  # of three positions
     errors = float((own[:, lag:] * other[:, : 3 - lag]).sum(axis=1).mean())
     of_sigma = (h.sum(axis=1) / 3, h[:, 1] / 6, np.zeros(1))[lag]
     return float(of_sigma.mean()), errors

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float
+from itofit.data.following import follows
 from itofit.data.passes import add_up
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
@@ -37,7 +38,7 @@ from itofit.learning.second_order.linear_force import LinearForce, best_linear_f
 from itofit.model.finite_step import rates_of_change
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior, drawn, filtered
-from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut, follows
+from itofit.model.hidden.windows import InOrder, Overlapping, chunks, cut
 
 MOST_ROUNDS = 4
 """Of draws and scoring."""
@@ -144,17 +145,13 @@ def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior, *, know
     series = drift.basis.series(drift.drift.intercept, drift.drift.c, method.scaling)
     some = states.inputs[:: -(-len(states) // PLACES)]
     rates = rates_of_change(series.jacobian(some), some.std(axis=0), underdamped=True)
-    width = MARGIN * (own.survey.high - own.survey.low)
-    model = NoisyModel(
-        basis=drift.basis,
-        amplitudes=np.concatenate([drift.drift.intercept[:, None], drift.drift.c.T], axis=1),
-        ridges=drift.drift.ridges,
-        unit=drift.drift.unit,
-        sigma=sigma,
+    model = NoisyModel.of(
+        method,
+        drift,
+        sigma,
         noise=noise,
-        scaling=method.scaling,
-        box=np.array([own.survey.low - width, own.survey.high + width]),
         n_rows=task.survey.n_rows,
+        margin=MARGIN,
         prior=prior,
         substeps=parts_of_step(own.survey.h_median * float(np.quantile(rates, 0.95))),
     )

@@ -13,6 +13,7 @@ import numpy as np
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
+from itofit.data.following import follows
 from itofit.data.transitions import Transitions
 from itofit.learning.noisy.sensitivities import Normal, of_drift, of_noise
 from itofit.learning.noisy.track_scoring import error_directions
@@ -20,7 +21,7 @@ from itofit.learning.second_order.difference_quotients import LinearStart, at_le
 from itofit.matrices.symmetric import with_eigenvalues
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior, filtered
-from itofit.model.hidden.windows import chunks, cut, follows, second_order_window_lengths
+from itofit.model.hidden.windows import chunks, cut, second_order_window_lengths
 
 MOST_ROUNDS = 12
 """Of scoring."""

@@ -24,8 +24,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from itofit._checks import Float, Int
+from itofit.data.following import follows
 from itofit.data.transitions import Transitions
-from itofit.model.hidden.windows import follows
 
 LEAST_PRODUCTS = 50
 """Of increments three steps apart, for a test."""

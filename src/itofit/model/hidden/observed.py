@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, Int
+from itofit.data.following import follows
 from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import symmetric
@@ -21,7 +22,6 @@ from itofit.model.hidden.windows import (
     Overlapping,
     chunks,
     cut,
-    follows,
     second_order_window_lengths,
     track_order,
     window_lengths,

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, Int
-from itofit.data.following import continues
 from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 
@@ -84,16 +83,6 @@ def second_order_window_lengths(sigma: Float, noise: Float, h: float) -> tuple[i
     back = np.linalg.inv(np.linalg.cholesky(h**3 * sigma))
     largest = max(1.0, float(np.linalg.eigvalsh(back @ noise @ back.T)[-1]))
     return window_lengths(np.eye(1), np.full((1, 1), np.sqrt(largest)))
-
-
-def follows(data: Transitions) -> npt.NDArray[np.bool_]:
-    """Whether each row continues the one before it, shape (n,); the first does not."""
-    after = np.arange(1, len(data))
-    one_track = np.zeros(len(data), dtype=bool)
-    one_track[1:] = continues(data, after - 1, after)
-    if data.groups is not None:
-        one_track[1:] &= data.groups[1:] == data.groups[:-1]
-    return one_track
 
 
 def cut(one_track: npt.NDArray[np.bool_], overlap: int, kept: int, n_before: int = 0) -> Windows:
