@@ -77,8 +77,9 @@ class Cluster:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self.n_passes = self.n_workers = 0  # what was done so far, and by how many at most
+        self.seconds = 0.0
         self._check_workers()
-        self.n_passes, self.seconds = 0, 0.0
 
     def __reduce__(self) -> Any:  # noqa: ANN401
         raise TypeError("a cluster cannot be sent to its own workers: the function of a pass holds its data")
@@ -86,7 +87,9 @@ class Cluster:
     @property
     def n_threads(self) -> int:
         """Threads of all workers."""
-        return max(1, sum(self._threads().values()))
+        threads = self._threads()
+        self.n_workers = max(self.n_workers, len(threads))
+        return max(1, sum(threads.values()))
 
     def add_up(
         self, stretches: Sequence[Stretched], function: Callable[[Any, int], T], most_rows: int | None, shown: Shown
