@@ -252,7 +252,7 @@ def moves_in(observations: Observations, dt: float | None, *, sort: bool) -> Mov
     """
     ordered, unsorted = in_order(observations, sort=sort)
     if n := len(unsorted):
-        warn_of_sorted(n, None if observations.labels is None else len(observations.labels), stacklevel=4)
+        warn_of_sorted(n, None if observations.labels is None else len(observations.labels), stacklevel=5)
     return moves_between(ordered, dt)
 
 
