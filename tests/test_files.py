@@ -46,7 +46,7 @@ def text_file(path, text):
 
 
 def gathered(data):
-    assert isinstance(data, BlockedTransitions)
+    assert not data.in_memory
     return Transitions.concatenate(list(data.blocks()))
 
 
@@ -383,7 +383,7 @@ def test_arguments_that_do_not_fit(tmp_path):
             read_transitions(path, time="time", dt=1.0, chunk_rows=chunk_rows)
     with pytest.raises(InputError, match="chunk_rows must be a whole number >= 1"):
         read_transitions(path, chunk_rows=0)
-    with pytest.raises(InputError, match="path must be the path of a file, got int"):
+    with pytest.raises(InputError, match="path must be the path of a file or a directory, a pattern, or a list of paths, got int"):
         read_transitions(5)
 
 

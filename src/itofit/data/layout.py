@@ -67,7 +67,7 @@ class Layout(NamedTuple):
         track, labels = table.labels(self.track) if self.track else (np.zeros(len(states), dtype=np.intp), None)
         rows = Observations(
             states, clock, track, labels, np.arange(len(states)), table.place, lambda i: table.shown(self.time, i)
-        )._replace(n_covariates=len(self.covariates))
+        )._replace(n_covariates=len(self.covariates), files=table.files)
         kept = track >= 0
         return (rows if kept.all() else rows.take(np.flatnonzero(kept))), origin, int((~kept).sum())
 

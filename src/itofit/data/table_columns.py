@@ -13,6 +13,7 @@ import numpy.typing as npt
 from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Option
 from itofit.data.any_frame import readable
 from itofit.data.arrow_columns import codes_in_runs, codes_of, holds_several, is_arrow, values_of
+from itofit.data.file_rows import FileRows
 from itofit.data.names import did_you_mean
 
 
@@ -43,15 +44,23 @@ class Table:
     frame : DataFrame of any library, Arrow table, mapping of arrays, or anything with `columns` and `to_numpy`
     place : callable, optional
         What to call the row at a position, from 0, in messages. Default: its position, and its label if it has one.
+    files : FileRows, optional
+        Which rows came from which file.
     """
 
-    def __init__(self, frame: Any, place: Callable[[int], str] | None = None) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        frame: Any,  # noqa: ANN401
+        place: Callable[[int], str] | None = None,
+        files: FileRows | None = None,
+    ) -> None:
         self.frame = readable(frame)
         if is_arrow(self.frame):
             self.columns: list[Any] = list(self.frame.column_names)
         else:
             self.columns = list(self.frame if isinstance(self.frame, Mapping) else self.frame.columns)
-        self.place = place or self._row
+        self.files = files
+        self.place = place or (self._row if files is None else files.place)
 
     def _row(self, position: int) -> str:
         index = getattr(self.frame, "index", None)

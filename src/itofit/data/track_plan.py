@@ -87,7 +87,10 @@ class _Plan:
         timed = np.flatnonzero(~np.isnan(self.first))
         order = timed[np.lexsort((self.section[timed], self.first[timed], self.track[timed]))]
         goes_on = self.track[order[1:]] == self.track[order[:-1]]
-        self.one, self.next = order[:-1][goes_on], order[1:][goes_on]  # rows: a track, and where it goes on
+        one, other = order[:-1][goes_on], order[1:][goes_on]
+        by_section = np.lexsort((self.labels[other], self.section[other]))
+        self.one, self.next = one[by_section], other[by_section]  # rows: a track, and where it goes on
+        self.into = self.section[self.next]
         self._count()
 
     def _untimed_are_gaps(self) -> None:
@@ -107,14 +110,13 @@ class _Plan:
         moves = complete(self.rows[self.one, :d]) & first_complete[self.next]
         allowed = moves & self.look.limits.allow(h)
         known = complete(self.rows[self.one])
-        into = self.section[self.next]
         n = len(self.ends)
-        crossing, unknown = (np.bincount(into[chosen], minlength=n) for chosen in (allowed, allowed & ~known))
+        crossing, unknown = (np.bincount(self.into[chosen], minlength=n) for chosen in (allowed, allowed & ~known))
         self.n_moves = int(sum(own.n_moves for own in self.ends) + crossing.sum())
         self.n_unknown = int(sum(own.n_unknown for own in self.ends) + unknown.sum())
         self.n_kept = np.array([own.n_moves - own.n_unknown for own in self.ends]) + crossing - unknown
-        spans = [own.span for own in self.ends] + [(float(step), float(step)) for step in h[moves]]
-        self.span = min(low for low, _ in spans), max(high for _, high in spans)
+        low, high = np.array([own.span for own in self.ends]).T
+        self.span = min(low.min(), h[moves].min(initial=np.inf)), max(high.max(), h[moves].max(initial=0.0))
 
     def check(self, origin: Any) -> None:  # noqa: ANN401
         """Raise if rows of a track overlap in time in two sections, or if no move took an allowed time."""
@@ -146,10 +148,9 @@ class _Plan:
 
     def before(self, section: int) -> Before | None:
         """The last observations, elsewhere, of the tracks that come to a section."""
-        chosen = self.one[self.section[self.next] == section]
+        chosen = self.one[slice(*np.searchsorted(self.into, [section, section + 1]))]
         if not len(chosen):
             return None
-        chosen = chosen[np.argsort(self.labels[chosen])]
         return Before(self.labels[chosen], self.rows[chosen], None if self.clock is None else self.clock[chosen])
 
     def warn(self) -> None:

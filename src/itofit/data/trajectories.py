@@ -24,6 +24,7 @@ from itofit._checks import (
     positive,
 )
 from itofit.data.covariates import Covariates, covariates_of_trajectories
+from itofit.data.file_rows import FileRows
 from itofit.data.step_limits import StepLimits
 
 MANY_VARIABLES = 10
@@ -219,6 +220,7 @@ class Observations(NamedTuple):
     place: Callable[[int], str]  # what to call the row at a position
     time: Callable[[int], str]  # its time as the table shows it
     n_covariates: int = 0
+    files: FileRows | None = None  # which rows came from which file, if they came from several
 
     def take(self, order: Int) -> Observations:
         """The rows at some positions, in their order."""
@@ -264,7 +266,10 @@ def in_order(observations: Observations, *, sort: bool) -> tuple[Observations, I
     observations = _by_track(observations)
     if observations.clock is None:
         return observations, np.zeros(0, dtype=np.intp)
-    return _in_time(observations, observations.track[1:] == observations.track[:-1], sort)
+    ordered, unsorted = _in_time(observations, observations.track[1:] == observations.track[:-1], sort)
+    if ordered.files is not None:
+        ordered.files.check_apart(ordered.row, ordered.track, ordered.track_name, ordered.time)
+    return ordered, unsorted
 
 
 def moves_between(observations: Observations, dt: float | None) -> Moves:
