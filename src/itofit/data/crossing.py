@@ -1,0 +1,265 @@
+"""Tracks that cross the sections of a source: files, row groups, partitions.
+
+A section is read on its own, and a move belongs to the section that holds its end. So a section needs the last
+observation that each of its tracks had before, and only those tracks cross that are in several sections:
+
+    section 0    a a a a b b b            ends: a, b
+    section 1    b b b c c                 ends: b, c;       needs the last observation of b in section 0
+    section 2    c d d d                   ends: c, d;       needs the last observation of c in section 1
+
+A first look at all sections returns the ends of their tracks, `Ends`; `look` puts those of a track in the order of their
+times, whatever the order of the sections, and gives each section what it needs, `Before`. Rows of a track in two
+sections must not overlap in time.
+
+With k tracks in a section and s columns of states, velocities and covariates: labels (k,), times of the first and the
+last rows (k,), last rows (k, s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import Float, Int
+from itofit.data.layout import Layout
+from itofit.data.rows import slices
+from itofit.data.step_limits import StepLimits
+from itofit.data.table_columns import Table
+from itofit.data.trajectories import Moves, Observations, complete, in_order, moves_between
+from itofit.data.transitions import Transitions
+
+Labels = npt.NDArray[Any]
+
+
+class Section(Protocol):
+    """Rows of a source that are read together; it can be pickled, and read wherever it is sent to."""
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        ...
+
+    def tables(self, layout: Layout) -> Iterator[Table]:
+        """Its rows in order, in one table, or in several if they are many; the same each time."""
+        ...
+
+
+class Before(NamedTuple):
+    """The last observation that each of some tracks had: labels (k,) in order, rows (k, s) and times (k,)."""
+
+    labels: Labels
+    rows: Float
+    clock: Float | None
+
+    @classmethod
+    def of(cls, observations: Observations) -> Before:
+        """The last observations of the tracks in a table whose rows are in order."""
+        last = np.append(np.flatnonzero(np.diff(observations.track)), len(observations.track) - 1)
+        labels = labels_of(observations)
+        order = np.argsort(labels)
+        clock = None if observations.clock is None else observations.clock[last][order]
+        return cls(labels[order], observations.states[last][order], clock)
+
+    def take(self, chosen: npt.NDArray[Any]) -> Before:
+        """Those of some tracks."""
+        clock = None if self.clock is None else self.clock[chosen]
+        return Before(self.labels[chosen], self.rows[chosen], clock)
+
+    def updated(self, later: Before) -> Before:
+        """With those of tracks that went on."""
+        kept = self.take(~np.isin(self.labels, later.labels))
+        labels = np.concatenate([kept.labels, later.labels])
+        order = np.argsort(labels)
+        clock = None
+        if kept.clock is not None and later.clock is not None:
+            clock = np.concatenate([kept.clock, later.clock])[order]
+        return Before(labels[order], np.concatenate([kept.rows, later.rows])[order], clock)
+
+    def joined(self, observations: Observations) -> Observations:
+        """Rows in order, each track preceded by its last observation if it had one."""
+        if not len(self.labels):
+            return observations
+        labels = labels_of(observations)
+        place = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
+        track = np.flatnonzero(self.labels[place] == labels)
+        place = place[track]
+        first = np.searchsorted(observations.track, track)
+        clock = observations.clock
+        if clock is not None and self.clock is not None:
+            clock = np.insert(clock, first, self.clock[place])
+        return observations._replace(
+            states=np.insert(observations.states, first, self.rows[place], axis=0),
+            clock=clock,
+            track=np.insert(observations.track, first, track),
+            row=np.insert(observations.row, first, -1),
+        )
+
+
+def labels_of(observations: Observations) -> Labels:
+    """The labels of tracks, (k,); the only one, without a name, is called 0."""
+    return np.zeros(1, dtype=np.intp) if observations.labels is None else observations.labels
+
+
+class Reading(NamedTuple):
+    """How the rows of a section become transitions."""
+
+    section: Section
+    layout: Layout
+    limits: StepLimits
+    origin: Any  # what times count from
+
+    def in_order(self) -> Iterator[tuple[Observations, int, Int]]:
+        """Observations of each table in order, rows without a track, and numbers of the tracks that were not in order."""
+        for table in self.section.tables(self.layout):
+            observations, _, n_untracked = self.layout.observations(table, self.origin)
+            if len(observations.track):
+                ordered, unsorted = in_order(observations, sort=True)
+                yield ordered, n_untracked, unsorted
+            elif n_untracked:
+                yield observations, n_untracked, np.zeros(0, dtype=np.intp)
+
+    def moves(self, observations: Observations, before: Before | None, *, checked: bool) -> Moves:
+        """The moves to the rows of a table from those before them, in the table or before it.
+
+        Raise, unless it was checked, if the table goes back behind what was before it.
+        """
+        joined = observations if before is None else before.joined(observations)
+        if not checked:
+            in_order(joined, sort=False)
+        return moves_between(joined, self.layout.dt)
+
+
+class TrackPart:
+    """The transitions that end in a section: a part of the data.
+
+    Parameters
+    ----------
+    reading : Reading
+    before : Before, optional
+        The last observations of tracks that come from other sections.
+    """
+
+    def __init__(self, reading: Reading, before: Before | None) -> None:
+        self.reading, self.before = reading, before
+
+    @property
+    def name(self) -> str:
+        """That of the section."""
+        return self.reading.section.name
+
+    def blocks(self) -> Iterator[Transitions]:
+        """Its transitions, in the order of tracks and times within each of its tables."""
+        before, first = self.before, True
+        for observations, _, _ in self.reading.in_order():
+            if not len(observations.track):
+                continue
+            moves = self.reading.moves(observations, before, checked=first)
+            first = False
+            last = Before.of(observations)
+            before = last if before is None else before.updated(last)
+            kept = self.reading.limits.allow(moves.h) & complete(moves.start)  # but for covariates all are complete
+            if kept.any():
+                block = Transitions._from_moves(self.reading.layout, moves if kept.all() else moves.take(kept))
+                yield from (block[rows] for rows in slices(len(block)))
+
+
+class Ends(NamedTuple):
+    """What a section tells of its tracks, (k,) each, in the order of their labels, and of its moves."""
+
+    last: Before
+    first_clock: Float  # NaN where no row has a time
+    last_clock: Float  # of the last row that has a time
+    first_complete: npt.NDArray[np.bool_]  # whether a move can lead to the first row
+    n_rows: Int
+    n_moves: int  # within the section, of an allowed length
+    n_unknown: int  # of these, without covariates
+    span: tuple[float, float]  # the shortest and the longest time that any took
+    n_untracked: int
+    unsorted: Labels  # tracks whose rows were not in order
+
+
+def ends_of(reading: Reading) -> Ends | None:
+    """Those of a section; None if it has no rows."""
+    parts = []
+    before: Before | None = None
+    for observations, n_untracked, unsorted in reading.in_order():
+        own = _ends_of_table(reading, observations, before, n_untracked, unsorted)
+        parts.append(own)
+        before = own.last if before is None else before.updated(own.last)
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else _joined_ends(parts, before)
+
+
+def _ends_of_table(
+    reading: Reading, observations: Observations, before: Before | None, n_untracked: int, unsorted: Int
+) -> Ends:
+    n_columns = observations.states.shape[1] - observations.n_covariates
+    if not len(observations.track):
+        empty = np.zeros(0)
+        last = Before(labels_of(observations)[:0], observations.states, observations.clock)
+        none = np.zeros(0, dtype=bool)
+        return Ends(last, empty, empty, none, none.astype(np.intp), 0, 0, (np.inf, 0.0), n_untracked, last.labels)
+    moves = reading.moves(observations, before, checked=before is None)
+    allowed = reading.limits.allow(moves.h)
+    known = complete(moves.start)
+    labels = labels_of(observations)
+    order = np.argsort(labels)
+    first = np.flatnonzero(np.diff(observations.track, prepend=-1))
+    first_clock, last_clock = (np.zeros(len(labels)),) * 2
+    if observations.clock is not None:
+        first_clock, last_clock = (end.reduceat(observations.clock, first)[order] for end in (np.fmin, np.fmax))
+    return Ends(
+        Before.of(observations),
+        first_clock,
+        last_clock,
+        complete(observations.states[first[order], :n_columns]),
+        np.bincount(observations.track)[order],
+        int(allowed.sum()),
+        int((allowed & ~known).sum()),
+        (float(moves.h.min()), float(moves.h.max())) if len(moves.h) else (np.inf, 0.0),
+        n_untracked,
+        labels[unsorted],
+    )
+
+
+def _joined_ends(parts: Sequence[Ends], last: Before | None) -> Ends:
+    """Those of a section that was read in several tables, given the last observations in it."""
+    assert last is not None
+    labels = np.concatenate([part.last.labels for part in parts])
+    number = np.searchsorted(last.labels, labels)
+    k = len(last.labels)
+    first_clock, last_clock = np.full(k, np.nan), np.full(k, np.nan)
+    np.fmin.at(first_clock, number, np.concatenate([part.first_clock for part in parts]))
+    np.fmax.at(last_clock, number, np.concatenate([part.last_clock for part in parts]))
+    first_complete = np.zeros(k, dtype=bool)
+    first_complete[number[::-1]] = np.concatenate([part.first_complete for part in parts])[::-1]  # the first one stays
+    n_rows = np.zeros(k, dtype=np.intp)
+    np.add.at(n_rows, number, np.concatenate([part.n_rows for part in parts]))
+    return Ends(
+        last,
+        first_clock,
+        last_clock,
+        first_complete,
+        n_rows,
+        sum(part.n_moves for part in parts),
+        sum(part.n_unknown for part in parts),
+        (min(part.span[0] for part in parts), max(part.span[1] for part in parts)),
+        sum(part.n_untracked for part in parts),
+        np.unique(np.concatenate([part.unsorted for part in parts])),
+    )
+
+
+def origin_of(section: Section, layout: Layout) -> Any:  # noqa: ANN401
+    """What the times of a section count from: None if it has none."""
+    for table in section.tables(layout):
+        if layout.time is not None and table.n_rows:
+            table.check("time", layout.time)
+            _, origin = table.times(layout.time, layout.unit)
+            if origin is not None:
+                return origin
+    return None
+
