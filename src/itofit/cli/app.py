@@ -25,6 +25,7 @@ from itofit._checks import (
 )
 from itofit._version import __version__
 from itofit.cli.words import worded
+from itofit.data.cluster import ClusterError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,7 +80,12 @@ def explained(command: Callable[P, T]) -> Callable[P, T]:
             except KeyboardInterrupt:
                 errors.print(f"itofit {command.__name__}: interrupted")
                 raise typer.Exit(INTERRUPTED) from None
-            except (InputError, ModelFileError, OSError) as error:  # notes may be about something else: not printed
+            except (
+                InputError,
+                ModelFileError,
+                ClusterError,
+                OSError,
+            ) as error:  # notes may be about something else: not printed
                 print_aside(f"itofit {command.__name__}: {_explanation(error)}")
                 raise typer.Exit(MISTAKE) from error
             except typer.Exit:

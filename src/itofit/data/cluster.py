@@ -24,7 +24,7 @@ from threading import Event
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from itofit._blocks import one_thread
-from itofit._checks import InputError, Option
+from itofit._checks import Either, InputError, Option
 from itofit._version import __version__
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.parts import PartedTransitions
@@ -34,6 +34,7 @@ Client: TypeAlias = Any
 """A distributed.Client."""
 Future: TypeAlias = Any
 """A distributed.Future."""
+D = TypeVar("D", bound=Data)
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -313,7 +314,7 @@ def _loads(data: bytes) -> Any:  # noqa: ANN401
 # Data
 
 
-def on_cluster(data: Data, client: object) -> Data:
+def on_cluster(data: D, client: object) -> D:
     """The same data, passes over which run on the workers of a Dask client; data in memory stay where they are.
 
     Parameters
@@ -326,13 +327,16 @@ def on_cluster(data: Data, client: object) -> Data:
         return data
     connected = checked_client(client)
     if isinstance(data, PartedTransitions):
-        return data.on(Cluster(connected))
+        return data.on(Cluster(connected))  # type: ignore[return-value]
     if isinstance(data, BlockedTransitions):
         raise InputError(
-            "{client}: workers cannot read these transitions, which come block by block from one source; data that can "
-            "be read in parts are files and directories of Parquet or CSV (read_transitions), Dask data frames "
-            "(Transitions.from_dask), and parts of your own (itofit.data.parts.PartedTransitions)",
+            "{client}: workers cannot read these data, which come block by block from one source; {advice}",
             client=Option("client"),
+            advice=Either(
+                python="they can read Parquet files and directories of files (read_transitions), Dask data frames "
+                "(Transitions.from_dask), and parts of your own (itofit.data.parts.PartedTransitions)",
+                command="they can read Parquet files and directories of Parquet or CSV files",
+            ),
         )
     return data
 
