@@ -144,10 +144,12 @@ class Cluster:
                 if time.monotonic() - alive > PATIENCE / 2:
                     self._wait_for_workers()
                     alive = time.monotonic()
+            return self._outcome(future)
         except BaseException:
             future.cancel()
             raise
-        return self._outcome(future)
+        finally:
+            future.release()  # what an error that somebody keeps refers to
 
     def _outcome(self, future: Future) -> Any:  # noqa: ANN401
         from distributed import KilledWorker  # noqa: PLC0415  (an extra)
@@ -163,7 +165,7 @@ class Cluster:
                 "they may have too little memory for it (about 1 GB a thread is enough), or their logs say why"
             ) from None
         except ModuleNotFoundError as error:
-            raise ClusterError(_not_installed(f"a worker has no module {error.name}", error.name)) from None
+            raise _cannot_work("a worker", error) from None
 
     # Workers
 
@@ -192,15 +194,10 @@ class Cluster:
         """Raise unless all workers have the same version of itofit as this process."""
         self._wait_for_workers()
         own = Software.here()
-        try:
-            found: dict[str, Any] = self.client.run(Software.here, on_error="return")
-        except ModuleNotFoundError as error:
-            raise ClusterError(_not_installed(f"a worker has no module {error.name}", error.name)) from None
+        found: dict[str, Any] = self.client.run(Software.here, on_error="return")
         for address, software in found.items():
-            if isinstance(software, ModuleNotFoundError):
-                raise ClusterError(_not_installed(f"the worker at {address} has no module {software.name}", "itofit"))
             if isinstance(software, BaseException):
-                raise ClusterError(f"the worker at {address} cannot work: {software}") from software
+                raise _cannot_work(f"the worker at {address}", software) from None
             if software != own:
                 raise _other_software(f"the worker at {address}", software, own)
 
@@ -294,11 +291,13 @@ def _other_software(who: str, software: Software, own: Software) -> ClusterError
     return ClusterError(f"{who} has {software}, and this process has {own}: both must have the same versions")
 
 
-def _not_installed(problem: str, module: str | None) -> str:
-    extra = "itofit[dask,data]" if module in ("itofit", None) else module
-    return (
-        f"{problem}: install there what is installed here (itofit {__version__}), as by pip install "
-        f'"{extra}" or client.register_plugin(distributed.PipInstall([...])), and start the workers again'
+def _cannot_work(who: str, error: BaseException) -> ClusterError:
+    """The error for a worker that fails at the first question, most likely since it has no itofit."""
+    if "No module named" not in str(error):
+        return ClusterError(f"{who} cannot work: {error}")
+    return ClusterError(
+        f"{who} lacks a package ({error}): install there what is installed here, with pip install "
+        f'"itofit[dask,data]=={__version__}" or client.register_plugin(distributed.PipInstall([...])), and start again'
     )
 
 

@@ -99,7 +99,7 @@ class AllRows:
         """Drift and covariance with amplitudes from all transitions."""
         drift = self.improved_drift(drift)
         fit, inverse, features = self.sigma.fit, np.linalg.inv(self.sigma.L), self.features
-        intercept, c = drift.intercept, drift.c
+        intercept, c = drift.intercept, np.ascontiguousarray(drift.c)  # as it is after it was sent to workers
 
         def products(part: Transitions, number: int) -> tuple[Float, Float]:
             X, own = features(part, number)
