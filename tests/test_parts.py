@@ -274,20 +274,20 @@ FITS = {
     "long steps and an outlier": (uneven, {}),
     "an ensemble": (lambda: scattered(1000, 1), {"ensemble": 2}),
     "Algorithm 2": (lambda: scattered(3000, 1), {"refine": False, "weight_drift": True}),
-    "errors of measurement": (lambda: relaxing(1100), {"measurement_noise": 0.1}),
-    "positions": (lambda: relaxing(1100, positions=True), {"measurement_noise": False}),
+    "errors of measurement": (lambda: relaxing(600), {"measurement_noise": 0.1}),
+    "positions": (lambda: relaxing(500, positions=True), {"measurement_noise": False}),
 }
 
 
 @pytest.mark.filterwarnings("ignore::itofit.DataWarning", "ignore::itofit.ConvergenceWarning")
 @pytest.mark.parametrize("name", FITS)
 def test_all_passes_can_be_sent_and_change_nothing(monkeypatch, name):
-    monkeypatch.setattr(rows, "PASS_ROWS", 1024)
-    for module in ("learning.automatic.all_rows", "learning.paper.regression", "looking.check.examined"):
-        monkeypatch.setattr(f"itofit.{module}.PASS_ROWS", 1024)
     make, options = FITS[name]
     whole, elsewhere = make(), Elsewhere()
-    edges = [0, 700, 700, len(whole) // 2, len(whole)]
+    block = 256 if len(whole) < 1000 else 1024
+    for module in ("data.rows", "learning.automatic.all_rows", "learning.paper.regression", "looking.check.examined"):
+        monkeypatch.setattr(f"itofit.{module}.PASS_ROWS", block)
+    edges = [0, 150, 150, len(whole) // 2, len(whole)]
     data = PartedTransitions([Held(whole[a:b] if a < b else None, f"{a} to {b}") for a, b in pairwise(edges)])
     here, there = (itofit.fit(own, rng=0, **options) for own in (data, data.on(elsewhere)))
     x = here.box[0] + np.linspace(0, 1, 7)[:, None] * (here.box[1] - here.box[0])
