@@ -219,21 +219,34 @@ class Nothing:
 def overhead(scratch, n_workers):
     """Seconds of a pass over stretches without rows, by their number, and what a line through them says."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    seconds = {}
+    seconds, cpu = {}, {}
     with Workers(n_workers, scratch) as workers, distributed.Client(workers.address) as client:
         cluster = Cluster(client)
         for n in (1, 1, 10, 100, 1000, 5000):
-            began = time.perf_counter()
+            began, before = time.perf_counter(), cpu_of_all(client)
             cluster.add_up([Nothing(i) for i in range(n)], one, None, lambda n_done: None)
-            seconds[n] = time.perf_counter() - began
+            seconds[n], after = time.perf_counter() - began, cpu_of_all(client)
+            cpu[n] = {who: after[who] - before[who] for who in after}
         peak_mb = client.run_on_scheduler(peak)
-    (per_stretch, per_pass) = np.polyfit(list(seconds), list(seconds.values()), 1)
-    return {
+    most = max(seconds)
+    told = {
         "workers": n_workers,
         "seconds": seconds,
-        "per_stretch": per_stretch,
-        "per_pass": max(per_pass, seconds[1]),
+        "per_pass": seconds[1],
+        "per_stretch": (seconds[most] - seconds[1]) / most,
+        "cpu_per_stretch": {who: own / most for who, own in cpu[most].items()},
         "scheduler_mb": peak_mb,
+    }
+    print(told, flush=True)
+    return told
+
+
+def cpu_of_all(client):
+    """Seconds of computing so far, by who computed."""
+    return {
+        "client": time.process_time(),
+        "workers": cpu_seconds(client),
+        "scheduler": client.run_on_scheduler(time.process_time),
     }
 
 
