@@ -47,6 +47,7 @@ class Groups(NamedTuple):
     first_row: int  # number in the file of the first of them
     keys: dict[str, Any]
     n_bytes: int
+    texts: tuple[str, ...]  # columns of text, of which tracks are read in another way
 
 
 class ParquetFiles:
@@ -129,7 +130,8 @@ class ParquetFiles:
     def _groups(self, number: int, groups: tuple[int, ...]) -> Groups:
         footer = self.footers[number]
         first = sum(footer.n_rows[: groups[0]]) if groups else 0
-        return Groups(self.files[number].file, groups, first, self._keys_of(number), footer.n_bytes)
+        texts = tuple(name for name in footer.schema.names if _kind(footer.schema.field(name).type) == "text")
+        return Groups(self.files[number].file, groups, first, self._keys_of(number), footer.n_bytes, texts)
 
     def _keys_of(self, number: int) -> dict[str, Any]:
         return {name: values[number] for name, values in self.keys.items()}
@@ -240,7 +242,7 @@ class ParquetSection:
         yield Table(pyarrow.concat_tables(tables, promote_options="permissive"), files=files)
 
     def _whole(self, own: Groups, layout: Layout) -> Any:  # noqa: ANN401
-        with errors_naming(own.file), opened(own.file, layout.track) as file:
+        with errors_naming(own.file), opened(own.file, [name for name in own.texts if name in layout.track]) as file:
             names = [name for name in layout.columns if name in file.schema_arrow.names]
             threads = own.n_bytes > SMALL_TABLE
             every = len(own.groups) == file.metadata.num_row_groups
@@ -253,7 +255,7 @@ class ParquetSection:
 
     def _in_batches(self, own: Groups, layout: Layout) -> Iterator[Table]:
         pyarrow = optional("pyarrow", "reading Parquet files")
-        with errors_naming(own.file), opened(own.file, layout.track) as file:
+        with errors_naming(own.file), opened(own.file, [name for name in own.texts if name in layout.track]) as file:
             names = [name for name in layout.columns if name in file.schema_arrow.names]
             start = own.first_row
             for rows in file.iter_batches(self.batch_rows, row_groups=list(own.groups), columns=names):

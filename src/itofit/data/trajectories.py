@@ -327,6 +327,8 @@ def _in_time(observations: Observations, same: npt.NDArray[np.bool_], sort: bool
                 command="sort the file",
             ),
         )
+    if observations.files is not None:  # that files are not in the order of time is no news
+        backward &= observations.files.of_one(observations.row)
     unsorted = np.unique(observations.track[1:][backward])
     return observations.take(np.lexsort((key, observations.track))), unsorted
 
