@@ -318,11 +318,10 @@ def test_rows_that_overlap_in_two_files(tmp_path):
     written(pd.concat([table.iloc[1:30:2], table.iloc[30:]]), tmp_path / "two.parquet")
     with pytest.raises(InputError, match=r"rows of track 0 overlap in time: .*one\.parquet .* in .*two\.parquet; write"):
         read_transitions(tmp_path, state="x")
-    data = read_transitions(tmp_path, state="x", chunk_rows=15)
-    with pytest.raises(InputError, match=r"track 0 overlap in time: those in .*one\.parquet.* to .*two\.parquet"):
-        len(data)
-    with pytest.raises(InputError, match=r"track 0 overlap in time: .*one\.parquet .* in .*two\.parquet; write"):
-        len(read_transitions(tmp_path, state="x", chunk_rows=1000))  # both in one part
+    for chunk_rows in (15, 1000):  # in two parts, and both in one
+        data = read_transitions(tmp_path, state="x", chunk_rows=chunk_rows)
+        with pytest.raises(InputError, match=r"track 0 overlap in time: those in .*one\.parquet.* to .*two\.parquet"):
+            len(data)
 
 
 def test_overlap_of_dates_and_of_one_trajectory(tmp_path):

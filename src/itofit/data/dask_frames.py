@@ -70,14 +70,19 @@ class DaskPartition:
         """Its number."""
         return f"partition {self.number} of {self.n_partitions}"
 
-    def tables(self, layout: Layout) -> Iterator[Table]:  # noqa: ARG002
+    @property
+    def units(self) -> list[str]:
+        """Itself."""
+        return [self.name]
+
+    def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:  # noqa: ARG002
         """Its rows in one table."""
         try:
             frame = self._computed()
         except Exception as error:  # whatever may happen in the user's graph
             problem = f"{type(error).__name__}: {error}".strip()
             raise InputError(f"{self.name} cannot be computed: {problem}") from error
-        yield Table(frame, partial(_row, self.name))
+        yield 0, Table(frame, partial(_row, self.name))
 
     def _computed(self) -> Any:  # noqa: ANN401
         from dask import get  # noqa: PLC0415  (an extra)
