@@ -96,13 +96,20 @@ class Before(NamedTuple):
         first = np.searchsorted(observations.track, track)
         clock = observations.clock
         if clock is not None and self.clock is not None:
-            clock = np.insert(clock, first, self.clock[place])
+            clock = _inserted(clock, first, self.clock[place])
         return observations._replace(
-            states=np.insert(observations.states, first, self.rows[place], axis=0),
+            states=_inserted(observations.states, first, self.rows[place]),
             clock=clock,
-            track=np.insert(observations.track, first, track),
-            row=np.insert(observations.row, first, -1),
+            track=_inserted(observations.track, first, track),
+            row=_inserted(observations.row, first, np.full(len(first), -1)),
         )
+
+
+def _inserted(array: npt.NDArray[Any], places: Int, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An array with rows before those at some places; that of a single one costs less."""
+    if len(places) != 1:
+        return np.insert(array, places, rows, axis=0)
+    return np.concatenate([array[: places[0]], rows, array[places[0] :]])
 
 
 def labels_of(observations: Observations) -> Labels:
@@ -167,15 +174,19 @@ class TrackPart:
 
     def blocks(self) -> Iterator[Transitions]:
         """Its transitions, in the order of tracks and times within each of its tables."""
-        unit, before = -1, None
+        before: Before | None = None
+        previous: Ordered | None = None
         for table in self.reading.in_order():
             if not len(table.observations.track):
                 continue
-            goes_on = table.unit == unit
-            unit, before = table.unit, before if goes_on else self.before.get(table.unit)
+            goes_on = previous is not None and previous.unit == table.unit
+            if previous is not None and goes_on:
+                last = Before.of(previous.observations)
+                before = last if before is None else before.updated(last)
+            else:
+                before = self.before.get(table.unit)
+            previous = table
             moves = self.reading.moves(table.observations, before, checked=not goes_on)
-            last = Before.of(table.observations)
-            before = last if before is None else before.updated(last)
             kept = self.reading.limits.allow(moves.h) & complete(moves.start)  # but for covariates all are complete
             if kept.any():
                 block = Transitions._from_moves(self.reading.layout, moves if kept.all() else moves.take(kept))
