@@ -1,7 +1,7 @@
 """Data in parts: the same rows in any parts are the same data, to the last bit."""
 
 import pickle
-from functools import cache
+from functools import cache, reduce
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +11,7 @@ import itofit
 from itofit._checks import InputError
 from itofit.data import rows
 from itofit.data.parts import Looked, PartedTransitions
-from itofit.data.passes import add_up
+from itofit.data.passes import Done, add_up, sums_of_stretch
 from itofit.data.stretches import stretches
 from itofit.model.hidden.windows import InOrder
 
@@ -210,3 +210,99 @@ def test_parts_that_change_their_values_are_named():
 def test_groups_cannot_be_held_out_of_parts():
     with pytest.raises(InputError, match="needs transitions in memory"):
         parted([500]).split(0.1, by="groups")
+
+
+# Elsewhere
+
+
+class Elsewhere:
+    """Adds up what was sent to it, as the workers of a cluster do."""
+
+    n_threads = 2
+
+    def __init__(self):
+        self.sizes = {}
+
+    def __reduce__(self):
+        raise TypeError("the function of a pass holds its data")
+
+    def add_up(self, stretches, function, most_rows, shown):
+        sent = cloudpickle().dumps(function)
+        self.sizes[function.__qualname__.replace(".<locals>", "")] = len(sent)
+        done = (sums_of_stretch(self.copy(stretch), cloudpickle().loads(sent), most_rows) for stretch in stretches)
+        return reduce(Done.plus, map(self.copy, done))
+
+    def run(self, function, items):
+        return [self.copy(self.copy(function)(self.copy(item))) for item in items]
+
+    def copy(self, thing):
+        return cloudpickle().loads(cloudpickle().dumps(thing))
+
+
+def cloudpickle():
+    return pytest.importorskip("cloudpickle")
+
+
+def scattered(n, d):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (n, d))
+    noise = 0.1 * rng.normal(size=(n, d)) * (1 + x**2)
+    return itofit.Transitions(x, 0.01 * (np.sin(6 * x) - x[:, ::-1]) + noise, 0.01)
+
+
+def uneven():
+    rng = np.random.default_rng(0)
+    x, h = np.append(rng.uniform(-1, 1, 3000), 1e4), rng.choice([0.01, 0.5], 3001, p=[0.95, 0.05])
+    return itofit.Transitions(x, -5 * x * h * (x < 2) + 0.3 * np.sqrt(h) * rng.normal(size=3001), h)
+
+
+def relaxing(n, *, positions=False):
+    rng = np.random.default_rng(0)
+    x, v = np.zeros(n + 1), 0.0
+    for i in range(n):
+        v += -0.05 * v - 0.05 * x[i] + 0.1 * rng.normal()
+        x[i + 1] = x[i] + 0.05 * v if positions else 0.97 * x[i] + 0.1 * rng.normal()
+    if positions:
+        return itofit.Transitions.from_positions(x, dt=0.05)
+    return itofit.Transitions.from_trajectories(x + 0.1 * rng.normal(size=n + 1), dt=0.03)
+
+
+FITS = {
+    "one input": (lambda: scattered(6000, 1), {}),
+    "two inputs": (lambda: scattered(16_500, 2), {}),
+    "a subset of the rows": (lambda: scattered(1500, 4), {"drift": itofit.ARFF(search_rows=500)}),
+    "long steps and an outlier": (uneven, {}),
+    "an ensemble": (lambda: scattered(1000, 1), {"ensemble": 2}),
+    "Algorithm 2": (lambda: scattered(3000, 1), {"refine": False, "weight_drift": True}),
+    "errors of measurement": (lambda: relaxing(600), {"measurement_noise": 0.1}),
+    "positions": (lambda: relaxing(500, positions=True), {"measurement_noise": False}),
+}
+
+
+@pytest.mark.filterwarnings("ignore::itofit.DataWarning", "ignore::itofit.ConvergenceWarning")
+@pytest.mark.parametrize("name", FITS)
+def test_all_passes_can_be_sent_and_change_nothing(monkeypatch, name):
+    make, options = FITS[name]
+    whole, elsewhere = make(), Elsewhere()
+    block = 256 if len(whole) < 1000 else 1024
+    for module in ("data.rows", "learning.automatic.all_rows", "learning.paper.regression", "looking.check.examined"):
+        monkeypatch.setattr(f"itofit.{module}.PASS_ROWS", block)
+    edges = [0, 150, 150, len(whole) // 2, len(whole)]
+    data = PartedTransitions([Held(whole[a:b] if a < b else None, f"{a} to {b}") for a, b in pairwise(edges)])
+    here, there = (itofit.fit(own, rng=0, **options) for own in (data, data.on(elsewhere)))
+    x = here.box[0] + np.linspace(0, 1, 7)[:, None] * (here.box[1] - here.box[0])
+    np.testing.assert_array_equal(here.drift(x), there.drift(x))
+    np.testing.assert_array_equal(here.covariance(x), there.covariance(x))
+    assert here.nll(data) == here.nll(data.on(elsewhere))
+    assert itofit.check(here, data).text() == itofit.check(here, data.on(elsewhere)).text()
+    assert max(elsewhere.sizes.values()) < 10_000_000, elsewhere.sizes
+
+
+class Held:
+    """A part that is in memory."""
+
+    def __init__(self, data, name):
+        self.data, self.name = data, name
+
+    def blocks(self):
+        return [] if self.data is None else [self.data]

@@ -12,10 +12,12 @@ import typer
 import itofit
 from itofit._progress import Progress
 from itofit.cli.app import print_note
+from itofit.cli.held_out import AnyTransitions
 from itofit.cli.outside import periods_from
 from itofit.data.blocked import BlockedTransitions
+from itofit.data.cluster import Client, on_cluster
+from itofit.data.files import CHUNK_ROWS
 from itofit.data.passes import add_up
-from itofit.data.transitions import Transitions
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,11 @@ class Columns:
         typer.Option("--second-order", help="--state are positions of a thing with inertia; velocities were not seen."),
     ] = False
 
-    def read(self, file: Path) -> Transitions | BlockedTransitions:
-        """The transitions in a file, with a note that names the variables if the user did not choose them."""
+    def read(self, file: Path, client: Client | None = None) -> AnyTransitions:
+        """The transitions in a file, with a note that names the variables if the user did not choose them.
+
+        Given the client of a cluster, its workers read them, however few they are.
+        """
         data = itofit.read_transitions(
             file,
             time=None if self.time is None else self.time.strip(),
@@ -65,6 +70,7 @@ class Columns:
             covariates=_names(self.covariate),
             periodic=periods_from(self.periodic),
             second_order=self.second_order,
+            chunk_rows=None if client is None else CHUNK_ROWS,
         )
         chosen = self.state is not None or self.velocity is not None
         names = data.input_names[: data.n_inputs - data.n_covariates]
@@ -72,7 +78,7 @@ class Columns:
             print_note(f"variables are {', '.join(names)}; choose others with --state")
         if isinstance(data, BlockedTransitions):
             _count(data)
-        return data
+        return on_cluster(data, client)
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -24,7 +24,7 @@ from threading import Event
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from itofit._blocks import one_thread
-from itofit._checks import InputError, Option
+from itofit._checks import Either, InputError, Option
 from itofit._version import __version__
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.parts import PartedTransitions
@@ -34,6 +34,7 @@ Client: TypeAlias = Any
 """A distributed.Client."""
 Future: TypeAlias = Any
 """A distributed.Future."""
+D = TypeVar("D", bound=Data)
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -77,8 +78,9 @@ class Cluster:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self.n_passes = self.n_workers = 0  # what was done so far, and by how many at most
+        self.seconds = 0.0
         self._check_workers()
-        self.n_passes, self.seconds = 0, 0.0
 
     def __reduce__(self) -> Any:  # noqa: ANN401
         raise TypeError("a cluster cannot be sent to its own workers: the function of a pass holds its data")
@@ -86,7 +88,9 @@ class Cluster:
     @property
     def n_threads(self) -> int:
         """Threads of all workers."""
-        return max(1, sum(self._threads().values()))
+        threads = self._threads()
+        self.n_workers = max(self.n_workers, len(threads))
+        return max(1, sum(threads.values()))
 
     def add_up(
         self, stretches: Sequence[Stretched], function: Callable[[Any, int], T], most_rows: int | None, shown: Shown
@@ -140,10 +144,12 @@ class Cluster:
                 if time.monotonic() - alive > PATIENCE / 2:
                     self._wait_for_workers()
                     alive = time.monotonic()
+            return self._outcome(future)
         except BaseException:
             future.cancel()
             raise
-        return self._outcome(future)
+        finally:
+            future.release()  # what an error that somebody keeps refers to
 
     def _outcome(self, future: Future) -> Any:  # noqa: ANN401
         from distributed import KilledWorker  # noqa: PLC0415  (an extra)
@@ -159,7 +165,7 @@ class Cluster:
                 "they may have too little memory for it (about 1 GB a thread is enough), or their logs say why"
             ) from None
         except ModuleNotFoundError as error:
-            raise ClusterError(_not_installed(f"a worker has no module {error.name}", error.name)) from None
+            raise _cannot_work("a worker", error) from None
 
     # Workers
 
@@ -188,15 +194,10 @@ class Cluster:
         """Raise unless all workers have the same version of itofit as this process."""
         self._wait_for_workers()
         own = Software.here()
-        try:
-            found: dict[str, Any] = self.client.run(Software.here, on_error="return")
-        except ModuleNotFoundError as error:
-            raise ClusterError(_not_installed(f"a worker has no module {error.name}", error.name)) from None
+        found: dict[str, Any] = self.client.run(Software.here, on_error="return")
         for address, software in found.items():
-            if isinstance(software, ModuleNotFoundError):
-                raise ClusterError(_not_installed(f"the worker at {address} has no module {software.name}", "itofit"))
             if isinstance(software, BaseException):
-                raise ClusterError(f"the worker at {address} cannot work: {software}") from software
+                raise _cannot_work(f"the worker at {address}", software) from None
             if software != own:
                 raise _other_software(f"the worker at {address}", software, own)
 
@@ -290,11 +291,13 @@ def _other_software(who: str, software: Software, own: Software) -> ClusterError
     return ClusterError(f"{who} has {software}, and this process has {own}: both must have the same versions")
 
 
-def _not_installed(problem: str, module: str | None) -> str:
-    extra = "itofit[dask,data]" if module in ("itofit", None) else module
-    return (
-        f"{problem}: install there what is installed here (itofit {__version__}), as by pip install "
-        f'"{extra}" or client.register_plugin(distributed.PipInstall([...])), and start the workers again'
+def _cannot_work(who: str, error: BaseException) -> ClusterError:
+    """The error for a worker that fails at the first question, most likely since it has no itofit."""
+    if "No module named" not in str(error):
+        return ClusterError(f"{who} cannot work: {error}")
+    return ClusterError(
+        f"{who} lacks a package ({error}): install there what is installed here, with pip install "
+        f'"itofit[dask,data]=={__version__}" or client.register_plugin(distributed.PipInstall([...])), and start again'
     )
 
 
@@ -310,7 +313,7 @@ def _loads(data: bytes) -> Any:  # noqa: ANN401
 # Data
 
 
-def on_cluster(data: Data, client: object) -> Data:
+def on_cluster(data: D, client: object) -> D:
     """The same data, passes over which run on the workers of a Dask client; data in memory stay where they are.
 
     Parameters
@@ -323,13 +326,16 @@ def on_cluster(data: Data, client: object) -> Data:
         return data
     connected = checked_client(client)
     if isinstance(data, PartedTransitions):
-        return data.on(Cluster(connected))
+        return data.on(Cluster(connected))  # type: ignore[return-value]
     if isinstance(data, BlockedTransitions):
         raise InputError(
-            "{client}: workers cannot read these transitions, which come block by block from one source; data that can "
-            "be read in parts are files and directories of Parquet or CSV (read_transitions), Dask data frames "
-            "(Transitions.from_dask), and parts of your own (itofit.data.parts.PartedTransitions)",
+            "{client}: workers cannot read these data, which come block by block from one source; {advice}",
             client=Option("client"),
+            advice=Either(
+                python="they can read Parquet files and directories of files (read_transitions), Dask data frames "
+                "(Transitions.from_dask), and parts of your own (itofit.data.parts.PartedTransitions)",
+                command="they can read Parquet files and directories of Parquet or CSV files",
+            ),
         )
     return data
 

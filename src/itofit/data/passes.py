@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 from itofit._blocks import map_in_order, n_threads
 from itofit._checks import InputError
 from itofit.data.names import HasVariables
-from itofit.data.tree_sums import Node, TreeSum, added
+from itofit.data.tree_sums import Node, TreeSum, added, as_sent
 
 if TYPE_CHECKING:
     from itofit.data.transitions import Transitions
@@ -216,7 +216,7 @@ def sums_of_stretch(stretch: Stretched, function: Callable[[Any, int], T], most_
     n_rows = 0
     number = stretch.first * (1 if most_rows is None else -(-stretch.block_rows // most_rows))
     for block in _cut(stretch.blocks(marks), most_rows):
-        sums.add(Node(number, 0, function(block, number)))
+        sums.add(Node(number, 0, as_sent(function(block, number))))
         number, n_rows = number + 1, n_rows + len(block)
     return Done(sums, n_rows, marks)
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
 T = TypeVar("T")
 
 
@@ -45,6 +47,20 @@ class TreeSum(Generic[T]):
         for _, _, value in reversed(rest):
             total = added(value, total)
         return total
+
+
+def as_sent(value: Any) -> Any:  # noqa: ANN401
+    """A result as it is after it was sent: its arrays have no gaps.
+
+    Products of matrices are rounded in an order that depends on how these lie in memory. So what is sent and what is
+    not must lie alike.
+    """
+    if isinstance(value, np.ndarray):
+        return value if value.flags.c_contiguous or value.flags.f_contiguous else np.ascontiguousarray(value)
+    if isinstance(value, tuple):
+        parts = [as_sent(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return [as_sent(part) for part in value] if isinstance(value, list) else value
 
 
 def added(one: Any, other: Any) -> Any:  # noqa: ANN401
