@@ -30,17 +30,32 @@ def plain_column(column: Arrow) -> Arrow:
         column = pyarrow.chunked_array([chunk.storage for chunk in column.chunks], type=kind.storage_type)
         return plain_column(column)
     if pyarrow.types.is_dictionary(kind):
-        decoded = [chunk.dictionary_decode() for chunk in column.chunks]
-        return plain_column(pyarrow.chunked_array(decoded, type=kind.value_type))
+        plain = _without_views(column)
+        decoded = [chunk.dictionary_decode() for chunk in plain.chunks]
+        return plain_column(pyarrow.chunked_array(decoded, type=plain.type.value_type))
     if pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind):
         return column.cast(pyarrow.float64())
     return column.cast(pyarrow.large_string()) if kind == pyarrow.string_view() else column
 
 
+def _without_views(column: Arrow) -> Arrow:
+    """A column of labels by numbers whose texts are no views, for which pyarrow lacks functions."""
+    pyarrow = import_module("pyarrow")
+    if column.type.value_type != pyarrow.string_view():
+        return column
+    text = pyarrow.large_string()
+    chunks = [pyarrow.DictionaryArray.from_arrays(own.indices, own.dictionary.cast(text)) for own in column.chunks]
+    return pyarrow.chunked_array(chunks, type=pyarrow.dictionary(column.type.index_type, text))
+
+
 def holds_several(column: Arrow) -> bool:
     """Whether a row of a column holds no single value but a list, a struct, a map or bytes."""
-    types = import_module("pyarrow").types
-    kind = plain_column(column.slice(0, 0)).type
+    pyarrow = import_module("pyarrow")
+    types, kind = pyarrow.types, column.type
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        kind = kind.storage_type
+    if types.is_dictionary(kind):
+        kind = kind.value_type
     return bool(
         types.is_nested(kind)
         or any(is_kind(kind) for is_kind in (types.is_binary, types.is_large_binary, types.is_fixed_size_binary))
@@ -59,7 +74,7 @@ def codes_of(column: Arrow) -> tuple[Int, npt.NDArray[Any]]:
     kind = column.type
     if pyarrow.types.is_integer(kind) and not column.null_count:
         return codes_in_runs(values_of(column))
-    coded = column if pyarrow.types.is_dictionary(kind) else plain_column(column).dictionary_encode()
+    coded = _without_views(column) if pyarrow.types.is_dictionary(kind) else plain_column(column).dictionary_encode()
     whole = coded.unify_dictionaries().combine_chunks()
     if isinstance(whole, pyarrow.ChunkedArray):  # none or several chunks, by the version of pyarrow
         if not whole.num_chunks:

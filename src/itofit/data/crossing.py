@@ -1,17 +1,19 @@
-"""Tracks that cross the sections of a source: files, row groups, partitions.
+"""Tracks that cross the units of a source: the rows of a file in a section of row groups, or of a partition.
 
-A section is read on its own, and a move belongs to the section that holds its end. So a section needs the last
-observation that each of its tracks had before, and only those tracks cross that are in several sections:
+A unit is read on its own, and a move belongs to the unit that holds its end. So a unit needs the last observation that
+each of its tracks had before, and only those tracks cross that are in several units:
 
-    section 0    a a a a b b b            ends: a, b
-    section 1    b b b c c                 ends: b, c;       needs the last observation of b in section 0
-    section 2    c d d d                   ends: c, d;       needs the last observation of c in section 1
+    unit 0    a a a a b b b            ends: a, b
+    unit 1    b b b c c                ends: b, c;       needs the last observation of b in unit 0
+    unit 2    c d d d                  ends: c, d;       needs the last observation of c in unit 1
 
-A first look at all sections returns the ends of their tracks, `Ends`; `look` puts those of a track in the order of their
-times, whatever the order of the sections, and gives each section what it needs, `Before`. Rows of a track in two
-sections must not overlap in time.
+A first look at all units returns the ends of their tracks, `Ends`; `itofit.data.track_plan` puts those of a track in the
+order of their times, whatever the order of the units, and gives each unit what it needs, `Before`. Rows of a track in
+two units must not overlap in time.
 
-With k tracks in a section and s columns of states, velocities and covariates: labels (k,), times of the first and the
+A section is what is read as one part of the data: one unit, or several if these are small, as many files may be.
+
+With k tracks in a unit and s columns of states, velocities and covariates: labels (k,), times of the first and the
 last rows (k,), last rows (k, s).
 """
 
@@ -35,15 +37,20 @@ Labels = npt.NDArray[Any]
 
 
 class Section(Protocol):
-    """Rows of a source that are read together; it can be pickled, and read wherever it is sent to."""
+    """Units of a source that are read one after the other; it can be pickled, and read wherever it is sent to."""
 
     @property
     def name(self) -> str:
         """What errors call it."""
         ...
 
-    def tables(self, layout: Layout) -> Iterator[Table]:
-        """Its rows in order, in one table, or in several if they are many; the same each time."""
+    @property
+    def units(self) -> Sequence[str]:
+        """What errors call its units."""
+        ...
+
+    def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
+        """Numbers of units and their rows, in order: a table for each, or several if it is large; the same each time."""
         ...
 
 
@@ -89,18 +96,34 @@ class Before(NamedTuple):
         first = np.searchsorted(observations.track, track)
         clock = observations.clock
         if clock is not None and self.clock is not None:
-            clock = np.insert(clock, first, self.clock[place])
+            clock = _inserted(clock, first, self.clock[place])
         return observations._replace(
-            states=np.insert(observations.states, first, self.rows[place], axis=0),
+            states=_inserted(observations.states, first, self.rows[place]),
             clock=clock,
-            track=np.insert(observations.track, first, track),
-            row=np.insert(observations.row, first, -1),
+            track=_inserted(observations.track, first, track),
+            row=_inserted(observations.row, first, np.full(len(first), -1)),
         )
+
+
+def _inserted(array: npt.NDArray[Any], places: Int, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An array with rows before those at some places; that of a single one costs less."""
+    if len(places) != 1:
+        return np.insert(array, places, rows, axis=0)
+    return np.concatenate([array[: places[0]], rows, array[places[0] :]])
 
 
 def labels_of(observations: Observations) -> Labels:
     """The labels of tracks, (k,); the only one, without a name, is called 0."""
     return np.zeros(1, dtype=np.intp) if observations.labels is None else observations.labels
+
+
+class Ordered(NamedTuple):
+    """A table of a unit, its rows in order of tracks and times."""
+
+    unit: int
+    observations: Observations
+    unsorted: Int  # numbers of the tracks that were not in order
+    n_untracked: int  # rows without a track, left out
 
 
 class Reading(NamedTuple):
@@ -111,15 +134,14 @@ class Reading(NamedTuple):
     limits: StepLimits
     origin: Any  # what times count from
 
-    def in_order(self) -> Iterator[tuple[Observations, int, Int]]:
-        """Observations of each table in order, rows without a track, and numbers of the tracks that were not in order."""
-        for table in self.section.tables(self.layout):
+    def in_order(self) -> Iterator[Ordered]:
+        """The tables that have rows."""
+        for unit, table in self.section.tables(self.layout):
             observations, _, n_untracked = self.layout.observations(table, self.origin)
             if len(observations.track):
-                ordered, unsorted = in_order(observations, sort=True)
-                yield ordered, n_untracked, unsorted
+                yield Ordered(unit, *in_order(observations, sort=True), n_untracked)
             elif n_untracked:
-                yield observations, n_untracked, np.zeros(0, dtype=np.intp)
+                yield Ordered(unit, observations, np.zeros(0, dtype=np.intp), n_untracked)
 
     def moves(self, observations: Observations, before: Before | None, *, checked: bool) -> Moves:
         """The moves to the rows of a table from those before them, in the table or before it.
@@ -138,11 +160,11 @@ class TrackPart:
     Parameters
     ----------
     reading : Reading
-    before : Before, optional
-        The last observations of tracks that come from other sections.
+    before : dict of Before
+        By numbers of units: the last observations of tracks that come from other units.
     """
 
-    def __init__(self, reading: Reading, before: Before | None) -> None:
+    def __init__(self, reading: Reading, before: dict[int, Before]) -> None:
         self.reading, self.before = reading, before
 
     @property
@@ -152,14 +174,19 @@ class TrackPart:
 
     def blocks(self) -> Iterator[Transitions]:
         """Its transitions, in the order of tracks and times within each of its tables."""
-        before, first = self.before, True
-        for observations, _, _ in self.reading.in_order():
-            if not len(observations.track):
+        before: Before | None = None
+        previous: Ordered | None = None
+        for table in self.reading.in_order():
+            if not len(table.observations.track):
                 continue
-            moves = self.reading.moves(observations, before, checked=first)
-            first = False
-            last = Before.of(observations)
-            before = last if before is None else before.updated(last)
+            goes_on = previous is not None and previous.unit == table.unit
+            if previous is not None and goes_on:
+                last = Before.of(previous.observations)
+                before = last if before is None else before.updated(last)
+            else:
+                before = self.before.get(table.unit)
+            previous = table
+            moves = self.reading.moves(table.observations, before, checked=not goes_on)
             kept = self.reading.limits.allow(moves.h) & complete(moves.start)  # but for covariates all are complete
             if kept.any():
                 block = Transitions._from_moves(self.reading.layout, moves if kept.all() else moves.take(kept))
@@ -167,36 +194,34 @@ class TrackPart:
 
 
 class Ends(NamedTuple):
-    """What a section tells of its tracks, (k,) each, in the order of their labels, and of its moves."""
+    """What a unit tells of its tracks, (k,) each, in the order of their labels, and of its moves."""
 
     last: Before
     first_clock: Float  # NaN where no row has a time
     last_clock: Float  # of the last row that has a time
     first_complete: npt.NDArray[np.bool_]  # whether a move can lead to the first row
     n_rows: Int
-    n_moves: int  # within the section, of an allowed length
+    n_moves: int  # within the unit, of an allowed length
     n_unknown: int  # of these, without covariates
     span: tuple[float, float]  # the shortest and the longest time that any took
     n_untracked: int
     unsorted: Labels  # tracks whose rows were not in order
 
 
-def ends_of(reading: Reading) -> Ends | None:
-    """Those of a section; None if it has no rows."""
-    parts = []
-    before: Before | None = None
-    for observations, n_untracked, unsorted in reading.in_order():
-        own = _ends_of_table(reading, observations, before, n_untracked, unsorted)
-        parts.append(own)
-        before = own.last if before is None else before.updated(own.last)
-    if not parts:
-        return None
-    return parts[0] if len(parts) == 1 else _joined_ends(parts, before)
+def ends_of(reading: Reading) -> dict[int, Ends]:
+    """Those of each unit of a section that has rows."""
+    parts: dict[int, list[Ends]] = {}
+    last: dict[int, Before] = {}
+    for table in reading.in_order():
+        before = last.get(table.unit)
+        own = _ends_of_table(reading, table, before)
+        parts.setdefault(table.unit, []).append(own)
+        last[table.unit] = own.last if before is None else before.updated(own.last)
+    return {unit: own[0] if len(own) == 1 else _joined_ends(own, last[unit]) for unit, own in parts.items()}
 
 
-def _ends_of_table(
-    reading: Reading, observations: Observations, before: Before | None, n_untracked: int, unsorted: Int
-) -> Ends:
+def _ends_of_table(reading: Reading, table: Ordered, before: Before | None) -> Ends:
+    observations, n_untracked = table.observations, table.n_untracked
     n_columns = observations.states.shape[1] - observations.n_covariates
     if not len(observations.track):
         empty = np.zeros(0)
@@ -222,13 +247,12 @@ def _ends_of_table(
         int((allowed & ~known).sum()),
         (float(moves.h.min()), float(moves.h.max())) if len(moves.h) else (np.inf, 0.0),
         n_untracked,
-        labels[unsorted],
+        labels[table.unsorted],
     )
 
 
-def _joined_ends(parts: Sequence[Ends], last: Before | None) -> Ends:
-    """Those of a section that was read in several tables, given the last observations in it."""
-    assert last is not None
+def _joined_ends(parts: Sequence[Ends], last: Before) -> Ends:
+    """Those of a unit that was read in several tables, given the last observations in it."""
     labels = np.concatenate([part.last.labels for part in parts])
     number = np.searchsorted(last.labels, labels)
     k = len(last.labels)
@@ -255,7 +279,7 @@ def _joined_ends(parts: Sequence[Ends], last: Before | None) -> Ends:
 
 def origin_of(section: Section, layout: Layout) -> Any:  # noqa: ANN401
     """What the times of a section count from: None if it has none."""
-    for table in section.tables(layout):
+    for _, table in section.tables(layout):
         if layout.time is not None and table.n_rows:
             table.check("time", layout.time)
             _, origin = table.times(layout.time, layout.unit)

@@ -68,7 +68,9 @@ class CsvFiles:
     def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
         """The columns of the layout in one table."""
         assert n_rows is None, "sections are read for themselves"
-        yield from CsvSection(tuple(map(self._keyed, range(len(self.files)))), None).tables(layout)
+        table = whole_table([self._keyed(number) for number in range(len(self.files))], layout)
+        assert table is not None, "the head has rows"
+        yield table
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
         """The column of this name itself."""
@@ -108,26 +110,18 @@ class CsvSection:
         names = [str(own.file) for own in self.files]
         return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)} files)"
 
-    def tables(self, layout: Layout) -> Iterator[Table]:
-        """Its rows in one table, or in several if they are read in batches."""
-        if self.batch_rows is not None:
-            yield from self._in_batches(self.files[0], layout)
-            return
-        frames, readers, names = [], [], []
-        for own in self.files:
-            frame = _frame(own, layout)
-            if frame is not None:
-                frames.append(frame)
-                readers.append(Csv(own.file))
-                names.append(str(own.file))
-        if not frames:
-            return
-        starts = np.cumsum([0, *(len(frame) for frame in frames[:-1])])
-        places = tuple(partial(_line, reader, 0) for reader in readers)
-        whole = frames[0]
-        if len(frames) > 1:
-            whole = optional("pandas", "reading CSV files").concat(frames, ignore_index=True)
-        yield Table(whole, files=FileRows(starts, tuple(names), places))
+    @property
+    def units(self) -> list[str]:
+        """The files."""
+        return [str(own.file) for own in self.files]
+
+    def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
+        """The rows of each file in one table, or in several if they are read in batches."""
+        for unit, own in enumerate(self.files):
+            if self.batch_rows is not None:
+                yield from ((unit, table) for table in self._in_batches(own, layout))
+            elif (table := whole_table([own], layout)) is not None:
+                yield unit, table
 
     def _in_batches(self, own: KeyedFile, layout: Layout) -> Iterator[Table]:
         reader, start = Csv(own.file), 0
@@ -137,6 +131,22 @@ class CsvSection:
                 places = (partial(_line, reader, start),)
                 yield Table(frame, files=FileRows(np.zeros(1, dtype=np.intp), (str(own.file),), places))
                 start += len(frame)
+
+
+def whole_table(files: Sequence[KeyedFile], layout: Layout) -> Table | None:
+    """The columns of a layout in files, as one table; None if they hold no rows."""
+    frames = [(own.file, frame) for own in files if (frame := _frame(own, layout)) is not None]
+    if not frames:
+        return None
+    rows = FileRows(
+        np.cumsum([0, *(len(frame) for _, frame in frames[:-1])]),
+        tuple(str(file) for file, _ in frames),
+        tuple(partial(_line, Csv(file), 0) for file, _ in frames),
+    )
+    whole = frames[0][1]
+    if len(frames) > 1:
+        whole = optional("pandas", "reading CSV files").concat([frame for _, frame in frames], ignore_index=True)
+    return Table(whole, files=rows)
 
 
 def _frame(own: KeyedFile, layout: Layout) -> Any:  # noqa: ANN401

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ Graph = dict[Any, Any]
 
 def transitions_of_dask(frame: Any, layout: Layout, limits: StepLimits) -> PartedTransitions:  # noqa: ANN401
     """Transitions from a Dask data frame with a row for each observation."""
-    if not (hasattr(frame, "__dask_graph__") and hasattr(frame, "npartitions") and hasattr(frame, "columns")):
+    if not (hasattr(frame, "__dask_graph__") and hasattr(frame, "npartitions") and getattr(frame, "ndim", 0) == 2):
         text = "{frame} must be a Dask data frame, got {got}; others go to Transitions.from_dataframe"
         raise InputError(text, frame=Option("frame"), got=type(frame).__name__)
     table = Table({name: np.zeros(0) for name in frame.columns})
@@ -49,6 +49,12 @@ def partitions(frame: Any, columns: list[Hashable]) -> list[Section]:  # noqa: A
     return [DaskPartition(dict(cull(graph, [key])[0]), key, number, len(keys)) for number, key in enumerate(keys)]
 
 
+class Held(NamedTuple):
+    """What a cluster holds already, by its key there."""
+
+    key: Any
+
+
 class DaskPartition:
     """A partition of a Dask data frame.
 
@@ -65,19 +71,29 @@ class DaskPartition:
     def __init__(self, graph: Graph, key: object, number: int, n_partitions: int) -> None:
         self.graph, self.key, self.number, self.n_partitions = graph, key, number, n_partitions
 
+    def __getstate__(self) -> dict[str, object]:
+        """What can be sent: of a future its key."""
+        graph = {key: Held(task.key) if _is_future(task) else task for key, task in self.graph.items()}
+        return self.__dict__ | {"graph": graph}
+
     @property
     def name(self) -> str:
         """Its number."""
         return f"partition {self.number} of {self.n_partitions}"
 
-    def tables(self, layout: Layout) -> Iterator[Table]:  # noqa: ARG002
+    @property
+    def units(self) -> list[str]:
+        """Itself."""
+        return [self.name]
+
+    def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:  # noqa: ARG002
         """Its rows in one table."""
         try:
             frame = self._computed()
         except Exception as error:  # whatever may happen in the user's graph
             problem = f"{type(error).__name__}: {error}".strip()
             raise InputError(f"{self.name} cannot be computed: {problem}") from error
-        yield Table(frame, partial(_row, self.name))
+        yield 0, Table(frame, partial(_row, self.name))
 
     def _computed(self) -> Any:  # noqa: ANN401
         from dask import get  # noqa: PLC0415  (an extra)
@@ -88,11 +104,17 @@ class DaskPartition:
 
 def _here(key: object, task: Any) -> Any:  # noqa: ANN401
     """A task that can be done here: the data of one that a cluster has done already."""
-    if type(task).__module__.partition(".")[0] != "distributed":
+    if not isinstance(task, Held) and not _is_future(task):
         return task
     from dask._task_spec import DataNode  # noqa: PLC0415  (an extra)
+    from distributed import Future, get_client  # noqa: PLC0415
 
-    return DataNode(key, task.result())
+    future = Future(task.key, get_client()) if isinstance(task, Held) else task
+    return DataNode(key, future.result())
+
+
+def _is_future(task: object) -> bool:
+    return type(task).__module__.partition(".")[0] == "distributed"
 
 
 def _row(name: str, position: int) -> str:

@@ -28,6 +28,10 @@ class FileRows(NamedTuple):
         """The number of the file that a row came from."""
         return int(np.searchsorted(self.starts, position, side="right")) - 1
 
+    def of_one(self, row: Int) -> npt.NDArray[np.bool_]:
+        """Whether each of some rows, given by positions (n,), and the next one came from one file, (n − 1,)."""
+        return np.diff(np.searchsorted(self.starts, row, side="right")) == 0
+
     def check_apart(
         self, row: Int, track: Int, track_name: Callable[[int], str], time: Callable[[int], str]
     ) -> None:

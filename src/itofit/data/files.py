@@ -43,6 +43,8 @@ LARGE_FILE = 200_000_000
 uncompressed, as the file itself says, for Parquet and NPZ."""
 CHUNK_ROWS = PASS_ROWS
 """Default number of rows of a part."""
+SECTION_ROWS = PASS_ROWS // 4
+"""Default number of rows that are read together, at least: passes begin and end somewhere in such a section."""
 CSV, PARQUET = (".csv", ".csv.gz", ".tsv", ".tsv.gz"), (".parquet", ".pq")
 SUFFIXES = (*CSV, *PARQUET, ".npz")
 TIMES, TRACKS = ("time", "Time", "TIME", "t"), ("track", "Track", "TRACK")
@@ -129,6 +131,7 @@ def read_transitions(
     with errors_naming(reader.path):
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
         n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
+        section_rows = chunk_rows or SECTION_ROWS
         if isinstance(reader, Npz) and state is None and time is None and (form := reader.form()):
             if second_order:
                 raise InputError(
@@ -141,7 +144,7 @@ def read_transitions(
         if n_rows is None:
             return Transitions._from_moves(layout, moves_in_table(layout, next(reader.parts(layout, None)), limits))
         if isinstance(reader, ParquetFiles | CsvFiles):
-            return parted(reader.sections(layout, n_rows), layout, limits)
+            return parted(reader.sections(layout, section_rows), layout, limits)
         return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows))
 
 

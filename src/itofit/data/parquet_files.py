@@ -47,6 +47,14 @@ class Groups(NamedTuple):
     first_row: int  # number in the file of the first of them
     keys: dict[str, Any]
     n_bytes: int
+    texts: tuple[str, ...]  # columns of text, of which tracks are read in another way
+
+    @property
+    def name(self) -> str:
+        """The file and the row groups."""
+        if len(self.groups) < 2:
+            return str(self.file) + "".join(f", row group {group}" for group in self.groups)
+        return f"{self.file}, row groups {self.groups[0]} to {self.groups[-1]}"
 
 
 class ParquetFiles:
@@ -61,13 +69,12 @@ class ParquetFiles:
 
     def __init__(self, files: Sequence[Found], path: object) -> None:
         self.files, self.path = list(files), path
-        self.alone = len(self.files) == 1
         with ThreadPoolExecutor(AT_ONCE) as pool:
             footers = list(pool.map(_footer, [found.file for found in self.files]))
         first = footers[0].schema
         self.footers = [own._replace(schema=first) if own.schema.equals(first) else own for own in footers]
         self.keys = key_columns(self.files)
-        if not self.alone:
+        if len(self.files) > 1:
             self.keys[FILE_NAME] = [str(found.file) for found in self.files]
 
     def size(self) -> int:
@@ -92,8 +99,12 @@ class ParquetFiles:
         """The columns of the layout in one table."""
         assert n_rows is None, "sections are read for themselves"
         self._check(layout)
+        pyarrow = optional("pyarrow", "reading Parquet files")
         every = [self._groups(i, tuple(range(len(footer.n_rows)))) for i, footer in enumerate(self.footers)]
-        yield from ParquetSection(tuple(every), None, self.alone).tables(layout)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            tables = list(pool.map(partial(read_groups, layout=layout), every))
+        files = _file_rows(every, [table.num_rows for table in tables])
+        yield Table(pyarrow.concat_tables(tables, promote_options="permissive"), files=files)
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
         """The column of this name itself."""
@@ -123,13 +134,14 @@ class ParquetFiles:
         largest = max(self.footers[i].n_rows[group] for i, groups in chosen.items() for group in groups)
         batch = n_rows if largest > LARGE_GROUP * n_rows else None
         return ParquetSection(
-            tuple(self._groups(i, tuple(groups)) for i, groups in chosen.items()), batch, self.alone
+            tuple(self._groups(i, tuple(groups)) for i, groups in chosen.items()), batch
         )
 
     def _groups(self, number: int, groups: tuple[int, ...]) -> Groups:
         footer = self.footers[number]
         first = sum(footer.n_rows[: groups[0]]) if groups else 0
-        return Groups(self.files[number].file, groups, first, self._keys_of(number), footer.n_bytes)
+        texts = tuple(name for name in footer.schema.names if _kind(footer.schema.field(name).type) == "text")
+        return Groups(self.files[number].file, groups, first, self._keys_of(number), footer.n_bytes, texts)
 
     def _keys_of(self, number: int) -> dict[str, Any]:
         return {name: values[number] for name, values in self.keys.items()}
@@ -160,13 +172,38 @@ def _footer(file: AnyFile) -> Footer:
 def opened(file: AnyFile, labels: Sequence[Hashable] = ()) -> Iterator[Any]:
     """A Parquet file that is open for reading; texts in some columns are read as numbers of them, which is faster."""
     parquet = optional("pyarrow.parquet", "reading Parquet files")
-    options = {"read_dictionary": list(labels)}
+    options: dict[str, Any] = {"read_dictionary": list(labels)}
     if isinstance(file, Path):
-        with parquet.ParquetFile(file, **options) as own:
+        state = file.stat()
+        key = str(file), state.st_mtime_ns, state.st_size
+        with parquet.ParquetFile(file, metadata=_FOOTERS.get(key), **options) as own:
+            _FOOTERS.keep(key, own.metadata)
             yield own
     else:
         with file.open("rb") as source, parquet.ParquetFile(source, pre_buffer=True, **options) as own:
             yield own
+
+
+class _Footers:
+    """Footers of large files, which are read for each of their sections: those that were needed last."""
+
+    def __init__(self, most: int = 32, least_groups: int = 8) -> None:
+        self.most, self.least_groups = most, least_groups
+        self.held: dict[Any, Any] = {}
+
+    def get(self, key: object) -> Any:  # noqa: ANN401
+        """That of a file, by its path, size and time; None if it is not held."""
+        return self.held.get(key)
+
+    def keep(self, key: object, footer: Any) -> None:  # noqa: ANN401
+        """Hold it, if it has many row groups."""
+        if footer.num_row_groups >= self.least_groups and key not in self.held:
+            for oldest in list(self.held)[: max(0, len(self.held) + 1 - self.most)]:
+                self.held.pop(oldest, None)
+            self.held[key] = footer
+
+
+_FOOTERS = _Footers()
 
 
 def _kind(type_: Any) -> str:  # noqa: ANN401
@@ -208,64 +245,62 @@ class ParquetSection:
     groups : tuple of Groups
     batch_rows : int or None
         Read in tables of so many rows; None: in one table.
-    alone : bool
-        Whether there is one file in all, which need not be named.
     """
 
-    def __init__(self, groups: tuple[Groups, ...], batch_rows: int | None, alone: bool) -> None:
-        self.groups, self.batch_rows, self.alone = groups, batch_rows, alone
+    def __init__(self, groups: tuple[Groups, ...], batch_rows: int | None) -> None:
+        self.groups, self.batch_rows = groups, batch_rows
 
     @property
     def name(self) -> str:
         """The file and the row groups, or the files."""
-        names = [str(own.file) for own in self.groups]
-        if len(names) > 1:
-            return f"{names[0]} to {names[-1]} ({len(names)} files)"
-        own = self.groups[0].groups
-        which = f"row group {own[0]}" if len(own) == 1 else f"row groups {own[0]} to {own[-1]}"
-        return f"{names[0]}, {which}"
+        if len(self.groups) > 1:
+            return f"{self.groups[0].file} to {self.groups[-1].file} ({len(self.groups)} files)"
+        return self.units[0]
 
-    def tables(self, layout: Layout) -> Iterator[Table]:
-        """Its rows in one table, or in several if row groups are large."""
-        if self.batch_rows is not None:
-            for own in self.groups:
-                yield from self._in_batches(own, layout)
-            return
-        pyarrow = optional("pyarrow", "reading Parquet files")
-        tables = [self._whole(own, layout) for own in self.groups]
-        files = self._file_rows([table.num_rows for table in tables])
-        if len(tables) == 1:
-            yield Table(tables[0], files=files)
-            return
-        yield Table(pyarrow.concat_tables(tables, promote_options="permissive"), files=files)
+    @property
+    def units(self) -> list[str]:
+        """Files and row groups."""
+        return [own.name for own in self.groups]
 
-    def _whole(self, own: Groups, layout: Layout) -> Any:  # noqa: ANN401
-        with errors_naming(own.file), opened(own.file, layout.track) as file:
-            names = [name for name in layout.columns if name in file.schema_arrow.names]
-            threads = own.n_bytes > SMALL_TABLE
-            every = len(own.groups) == file.metadata.num_row_groups
-            table = (
-                file.read(columns=names, use_threads=threads)
-                if every
-                else file.read_row_groups(list(own.groups), columns=names, use_threads=threads)
-            )
-            return _with_keys(table, own.keys, layout)
+    def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
+        """The rows of each file in one table, or in several if row groups are large."""
+        for unit, own in enumerate(self.groups):
+            if self.batch_rows is not None:
+                yield from ((unit, table) for table in self._in_batches(own, layout))
+            else:
+                table = read_groups(own, layout)
+                yield unit, Table(table, files=_file_rows([own], [table.num_rows]))
 
     def _in_batches(self, own: Groups, layout: Layout) -> Iterator[Table]:
         pyarrow = optional("pyarrow", "reading Parquet files")
-        with errors_naming(own.file), opened(own.file, layout.track) as file:
+        with errors_naming(own.file), opened(own.file, [name for name in own.texts if name in layout.track]) as file:
             names = [name for name in layout.columns if name in file.schema_arrow.names]
             start = own.first_row
             for rows in file.iter_batches(self.batch_rows, row_groups=list(own.groups), columns=names):
                 table = _with_keys(pyarrow.Table.from_batches([rows]), own.keys, layout)
-                names_of_rows = (partial(_row, start),)
-                yield Table(table, files=FileRows(np.zeros(1, dtype=np.intp), (str(own.file),), names_of_rows))
+                yield Table(table, files=_file_rows([own._replace(first_row=start)], [rows.num_rows]))
                 start += rows.num_rows
 
-    def _file_rows(self, n_rows: Sequence[int]) -> FileRows:
-        starts = np.cumsum([0, *n_rows[:-1]])
-        names = tuple(str(own.file) for own in self.groups)
-        return FileRows(starts, names, tuple(partial(_row, own.first_row) for own in self.groups))
+
+def read_groups(own: Groups, layout: Layout) -> Any:  # noqa: ANN401
+    """The columns of a layout in some row groups of a file, as an Arrow table."""
+    with errors_naming(own.file), opened(own.file, [name for name in own.texts if name in layout.track]) as file:
+        names = [name for name in layout.columns if name in file.schema_arrow.names]
+        threads = own.n_bytes > SMALL_TABLE
+        every = len(own.groups) == file.metadata.num_row_groups
+        table = (
+            file.read(columns=names, use_threads=threads)
+            if every
+            else file.read_row_groups(list(own.groups), columns=names, use_threads=threads)
+        )
+        return _with_keys(table, own.keys, layout)
+
+
+def _file_rows(groups: Sequence[Groups], n_rows: Sequence[int]) -> FileRows:
+    """Which rows of a table came from which file, given how many each has."""
+    names = tuple(str(own.file) for own in groups)
+    starts = np.cumsum([0, *n_rows[:-1]])
+    return FileRows(starts, names, tuple(partial(_row, own.first_row) for own in groups))
 
 
 def _row(start: int, position: int) -> str:

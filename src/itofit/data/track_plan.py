@@ -1,6 +1,6 @@
-"""Transitions of a source whose tracks may cross its sections: the first look at all of them, and the parts they make.
+"""Transitions of a source whose tracks may cross its units: the first look at all of them, and the parts they make.
 
-All tracks of all sections are rows here: section, label, first and last time, (n,) each.
+All tracks of all units are rows here: unit, label, first and last time, (n,) each.
 """
 
 from __future__ import annotations
@@ -41,16 +41,24 @@ class FirstLook(NamedTuple):
         """The parts that hold transitions, and how many."""
         origin = self._origin(run)
         readings = [Reading(section, self.layout, self.limits, origin) for section in self.sections]
-        ends = run(ends_of, readings)
-        held = [number for number, own in enumerate(ends) if own is not None]
-        if not held:
+        units = [
+            Unit(number, unit, own)
+            for number, ends in enumerate(run(ends_of, readings))
+            for unit, own in sorted(ends.items())
+        ]
+        if not units:
             return Looked((), ())
-        plan = _Plan([own for own in ends if own is not None], held, self)
+        plan = _Plan(units, self)
         plan.check(origin)
         plan.warn()
-        looked = [(TrackPart(readings[i], plan.before(j)), n) for j, (i, n) in enumerate(zip(held, plan.n_kept, strict=True))]
-        parts = [(part, int(n)) for part, n in looked if n]
-        return Looked([part for part, _ in parts], [n for _, n in parts])
+        before: list[dict[int, Before]] = [{} for _ in readings]
+        lengths = [0] * len(readings)
+        for i, unit in enumerate(units):
+            lengths[unit.section] += int(plan.n_kept[i])
+            if (own := plan.before(i)) is not None:
+                before[unit.section][unit.number] = own
+        held = [number for number, n in enumerate(lengths) if n]
+        return Looked([TrackPart(readings[i], before[i]) for i in held], [lengths[i] for i in held])
 
     def _origin(self, run: Run) -> Any:  # noqa: ANN401
         """What times count from: the first of them, as in one table of all rows."""
@@ -63,20 +71,28 @@ class FirstLook(NamedTuple):
         return None
 
 
+class Unit(NamedTuple):
+    """A unit that has rows."""
+
+    section: int
+    number: int  # in the section
+    ends: Ends
+
+
 class _Plan:
-    """Which track goes on from which section to which.
+    """Which track goes on from which unit to which.
 
     Attributes
     ----------
-    n_kept : array of shape (n_sections,)
-        Transitions of each section, with those that lead to it from others.
+    n_kept : array of shape (n_units,)
+        Transitions of each unit, with those that lead to it from others.
     """
 
-    def __init__(self, ends: Sequence[Ends], numbers: Sequence[int], look: FirstLook) -> None:
-        self.ends, self.look = ends, look
-        self.names = [look.sections[number].name for number in numbers]
-        self.section = np.repeat(np.arange(len(ends)), [len(own.last.labels) for own in ends])
-        self.labels = _same_kind([own.last.labels for own in ends], self.names, look.layout)
+    def __init__(self, units: Sequence[Unit], look: FirstLook) -> None:
+        self.units, self.look = units, look
+        self.ends = ends = [unit.ends for unit in units]
+        self.unit = np.repeat(np.arange(len(ends)), [len(own.last.labels) for own in ends])
+        self.labels = self._labels_of_one_kind()
         self.first = np.concatenate([own.first_clock for own in ends])
         self.last = np.concatenate([own.last_clock for own in ends])
         self.rows = np.concatenate([own.last.rows for own in ends])
@@ -85,20 +101,42 @@ class _Plan:
         _, self.track = np.unique(self.labels, return_inverse=True)
         self._untimed_are_gaps()
         timed = np.flatnonzero(~np.isnan(self.first))
-        order = timed[np.lexsort((self.section[timed], self.first[timed], self.track[timed]))]
+        order = timed[np.lexsort((self.unit[timed], self.first[timed], self.track[timed]))]
         goes_on = self.track[order[1:]] == self.track[order[:-1]]
         one, other = order[:-1][goes_on], order[1:][goes_on]
-        by_section = np.lexsort((self.labels[other], self.section[other]))
-        self.one, self.next = one[by_section], other[by_section]  # rows: a track, and where it goes on
-        self.into = self.section[self.next]
+        by_unit = np.lexsort((self.labels[other], self.unit[other]))
+        self.one, self.next = one[by_unit], other[by_unit]  # rows: a track, and where it goes on
+        self.into = self.unit[self.next]
         self._count()
 
+    def _name(self, unit: int) -> str:
+        own = self.units[unit]
+        return self.look.sections[own.section].units[own.number]
+
+    def _labels_of_one_kind(self) -> Labels:
+        """All labels, (n,); raise if some are whole numbers and others are not."""
+        labels = [own.last.labels for own in self.ends]
+        text = [i for i, own in enumerate(labels) if len(own) and own.dtype.kind == "U"]
+        whole = [i for i, own in enumerate(labels) if len(own) and own.dtype.kind != "U"]
+        if text and whole:
+            raise InputError(
+                "{track}: {columns} must be of one type, but it holds whole numbers in {one} and {label!r} in {other}; "
+                "convert all of it to text",
+                track=Option("track"),
+                columns=" and ".join(f"column {name!r}" for name in self.look.layout.track),
+                one=self._name(whole[0]),
+                label=str(labels[text[0]][0]),
+                other=self._name(text[0]),
+            )
+        chosen = [labels[i] for i in text or whole]
+        return np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.intp)
+
     def _untimed_are_gaps(self) -> None:
-        """Rows without a time are a gap after those that they follow, if these are in the section before."""
+        """Rows without a time are a gap after those that they follow, if these are in the unit before."""
         untimed = np.isnan(self.first)
         if not untimed.any():
             return
-        order = np.lexsort((self.section, self.track))
+        order = np.lexsort((self.unit, self.track))
         for place in np.flatnonzero(untimed[order])[::-1]:
             if place and self.track[order[place - 1]] == self.track[order[place]]:
                 self.rows[order[place - 1]] = np.nan
@@ -119,7 +157,7 @@ class _Plan:
         self.span = min(low.min(), h[moves].min(initial=np.inf)), max(high.max(), h[moves].max(initial=0.0))
 
     def check(self, origin: Any) -> None:  # noqa: ANN401
-        """Raise if rows of a track overlap in time in two sections, or if no move took an allowed time."""
+        """Raise if rows of a track overlap in time in two units, or if no move took an allowed time."""
         if self.clock is not None:
             overlapping = np.flatnonzero(self.last[self.one] >= self.first[self.next])
             if len(overlapping):
@@ -129,16 +167,16 @@ class _Plan:
 
     def _overlap(self, pair: int, origin: Any) -> InputError:  # noqa: ANN401
         rows = [int(self.one[pair]), int(self.next[pair])]
-        one, other = sorted(rows, key=lambda row: int(self.section[row]))
+        one, other = sorted(rows, key=lambda row: int(self.unit[row]))
         shown = partial(_shown, origin=origin, unit=self.look.layout.unit)
         named = bool(self.look.layout.track)
         return InputError(
             "the rows of {track} overlap in time: those in {one} have the times {one_times}, those in {other} "
             "{other_times}; {advice}",
             track=f"track {self.labels[one]}" if named else "the trajectory",
-            one=self.names[int(self.section[one])],
+            one=self._name(int(self.unit[one])),
             one_times=f"{shown(self.first[one])} to {shown(self.last[one])}",
-            other=self.names[int(self.section[other])],
+            other=self._name(int(self.unit[other])),
             other_times=f"{shown(self.first[other])} to {shown(self.last[other])}",
             advice="write the rows of a track in the order of their times, or give tracks that are not the same "
             "other labels"
@@ -146,9 +184,9 @@ class _Plan:
             else Message("if there are several tracks, give {track}", track=Option("track", keyword=True)),
         )
 
-    def before(self, section: int) -> Before | None:
-        """The last observations, elsewhere, of the tracks that come to a section."""
-        chosen = self.one[slice(*np.searchsorted(self.into, [section, section + 1]))]
+    def before(self, unit: int) -> Before | None:
+        """The last observations, elsewhere, of the tracks that come to a unit."""
+        chosen = self.one[slice(*np.searchsorted(self.into, [unit, unit + 1]))]
         if not len(chosen):
             return None
         return Before(self.labels[chosen], self.rows[chosen], None if self.clock is None else self.clock[chosen])
@@ -161,24 +199,6 @@ class _Plan:
             warn_of_sorted(len(np.unique(np.concatenate(unsorted))), len(n_rows) if self.look.layout.track else None)
         warn_of_left_out(sum(own.n_untracked for own in self.ends), n_rows)
         warn_of_unknown(self.n_unknown, self.n_moves or 1)
-
-
-def _same_kind(labels: Sequence[Labels], names: Sequence[str], layout: Layout) -> Labels:
-    """All labels, (n,); raise if some are whole numbers and others are not."""
-    text = [i for i, own in enumerate(labels) if len(own) and own.dtype.kind == "U"]
-    whole = [i for i, own in enumerate(labels) if len(own) and own.dtype.kind != "U"]
-    if text and whole:
-        raise InputError(
-            "{track}: {columns} must be of one type, but it holds whole numbers in {one} and {label!r} in {other}; "
-            "convert all of it to text",
-            track=Option("track"),
-            columns=" and ".join(f"column {name!r}" for name in layout.track),
-            one=names[whole[0]],
-            label=str(labels[text[0]][0]),
-            other=names[text[0]],
-        )
-    chosen = [labels[i] for i in text or whole]
-    return np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.intp)
 
 
 def _shown(time: float, origin: Any, unit: str | None) -> str:  # noqa: ANN401

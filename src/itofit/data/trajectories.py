@@ -284,10 +284,9 @@ def moves_between(observations: Observations, dt: float | None) -> Moves:
             _raise_repeated(observations, int(np.argmax(twice)))
     known = complete(observations.states[:, : observations.states.shape[1] - observations.n_covariates])
     kept = np.flatnonzero(same & known[1:] & known[:-1])
-    groups = None if observations.labels is None else observations.labels[observations.track[kept]]
-    return Moves(
-        observations.states[kept], observations.states[kept + 1], np.asarray(steps, dtype=np.float64)[kept], groups
-    )
+    groups = None if observations.labels is None else observations.labels.take(observations.track.take(kept))
+    start, end = (rows.take(kept, axis=0) for rows in (observations.states, observations.states[1:]))
+    return Moves(start, end, np.asarray(steps, dtype=np.float64).take(kept), groups)
 
 
 def _by_track(observations: Observations) -> Observations:
@@ -327,6 +326,8 @@ def _in_time(observations: Observations, same: npt.NDArray[np.bool_], sort: bool
                 command="sort the file",
             ),
         )
+    if observations.files is not None:  # that files are not in the order of time is no news
+        backward &= observations.files.of_one(observations.row)
     unsorted = np.unique(observations.track[1:][backward])
     return observations.take(np.lexsort((key, observations.track))), unsorted
 
