@@ -7,9 +7,9 @@ each of its tracks had before, and only those tracks cross that are in several u
     unit 1    b b b c c                ends: b, c;       needs the last observation of b in unit 0
     unit 2    c d d d                  ends: c, d;       needs the last observation of c in unit 1
 
-A first look at all units returns the ends of their tracks, `Ends`; `itofit.data.track_plan` puts those of a track in the
-order of their times, whatever the order of the units, and gives each unit what it needs, `Before`. Rows of a track in
-two units must not overlap in time.
+A first look at all units returns the ends of their tracks, `Ends`; `itofit.data.track_plan` puts those of a track in
+the order of their times, whatever the order of the units, and gives each unit what it needs, `Before`. Rows of a track
+in two units must not overlap in time.
 
 A section is what is read as one part of the data: one unit, or several if these are small, as many files may be.
 
@@ -50,7 +50,7 @@ class Section(Protocol):
         ...
 
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
-        """Numbers of units and their rows, in order: a table for each, or several if it is large; the same each time."""
+        """Numbers of units and their rows in order, a table for each, or several if it is large: the same each time."""
         ...
 
 
@@ -286,4 +286,3 @@ def origin_of(section: Section, layout: Layout) -> Any:  # noqa: ANN401
             if origin is not None:
                 return origin
     return None
-

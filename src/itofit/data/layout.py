@@ -147,7 +147,7 @@ def checked_layout(
 
 
 def column_names(argument: str, names: ColumnNames) -> tuple[Hashable, ...]:
-    """Names of columns as a tuple, from a name, a list, an array or an index; a name that is a tuple must be in a list."""
+    """Names of columns as a tuple, from a name, a list, an array or an index; one that is a tuple must be in a list."""
     if isinstance(names, Set) and not isinstance(names, KeysView):
         text = "{option} must name columns in order, got a {kind}, which has none; give a list"
         raise InputError(text, option=Option(argument), kind=type(names).__name__)

@@ -335,7 +335,9 @@ def _in_time(observations: Observations, same: npt.NDArray[np.bool_], sort: bool
 def warn_of_sorted(n: int, n_tracks: int | None, stacklevel: int = 3) -> None:
     """Warn that the rows of n of the tracks were sorted; of the only one, without a name, if n_tracks is None."""
     which = "the rows" if n_tracks is None else f"the rows of {n} of {n_tracks} tracks"
-    warnings.warn(f"{which} were not in the order of their times and have been sorted", DataWarning, stacklevel=stacklevel)
+    warnings.warn(
+        f"{which} were not in the order of their times and have been sorted", DataWarning, stacklevel=stacklevel
+    )
 
 
 def _raise_repeated(observations: Observations, i: int) -> None:
