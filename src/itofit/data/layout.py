@@ -60,7 +60,8 @@ class Layout(NamedTuple):
         clock = None
         if self.time is not None:
             clock, origin = table.times(self.time, self.unit, origin)
-        states = np.column_stack([table.numbers(name) for name in self.state + self.velocity])
+        moving = [table.numbers(name)[:, None] for name in self.state + self.velocity]
+        states = moving[0] if len(moving) == 1 else np.concatenate(moving, axis=1)
         for name in self.covariates:
             own = clock if clock is not None and name == self.time else table.numbers(name)
             states = np.column_stack([states, own])
