@@ -178,6 +178,19 @@ def parted_in_one(file):
     return itofit.Transitions.from_trajectories(np.load(file), dt=0.02)
 
 
+def test_workers_find_files_that_are_named_from_here(client, file, tmp_path, monkeypatch):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    del pyarrow
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tracks").mkdir()
+    for number, rows in enumerate(np.array_split(np.load(file), 4)):
+        pandas.DataFrame({"x": rows}).to_parquet(f"tracks/{number}.parquet")
+    data = itofit.read_transitions("tracks", dt=0.02, chunk_rows=3000)
+    sde = itofit.fit(data, rng=0, client=client)
+    assert_same_model(sde, itofit.fit(data, rng=0))
+    assert_same_model(sde, fitted_here(file)[0])
+
+
 # Faults
 
 

@@ -284,7 +284,7 @@ FITS = {
 def test_all_passes_can_be_sent_and_change_nothing(monkeypatch, name):
     make, options = FITS[name]
     whole, elsewhere = make(), Elsewhere()
-    block = 256 if len(whole) < 1000 else 1024
+    block = 400 if len(whole) < 1000 else 1024
     for module in ("data.rows", "learning.automatic.all_rows", "learning.paper.regression", "looking.check.examined"):
         monkeypatch.setattr(f"itofit.{module}.PASS_ROWS", block)
     edges = [0, 150, 150, len(whole) // 2, len(whole)]

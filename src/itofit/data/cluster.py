@@ -20,6 +20,8 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from io import BytesIO
+from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -302,8 +304,18 @@ def _cannot_work(who: str, error: BaseException) -> ClusterError:
 
 
 def _dumps(thing: object) -> bytes:
-    data: bytes = import_module("cloudpickle").dumps(thing)  # it comes with Dask
-    return data
+    """Something to send; paths relative to the directory of this process become absolute."""
+    cloudpickle = import_module("cloudpickle")  # it comes with Dask
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
+        def reducer_override(self, each: Any) -> Any:  # noqa: ANN401
+            if isinstance(each, Path) and not each.is_absolute():
+                return type(each), (str(each.absolute()),)
+            return super().reducer_override(each)
+
+    target = BytesIO()
+    Pickler(target).dump(thing)
+    return target.getvalue()
 
 
 def _loads(data: bytes) -> Any:  # noqa: ANN401

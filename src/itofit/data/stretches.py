@@ -33,8 +33,11 @@ BLOCKS_AT_ONCE = 32
 """Blocks of a stretch, about, at most: what is done again if a worker dies."""
 MOST_STRETCHES = 50_000
 """Of a pass, about: each costs a scheduler some tenths of a millisecond. With more blocks stretches are longer."""
-STRETCHES_PER_THREAD = 16
-"""If there are enough blocks: so that all are busy to the end."""
+STRETCHES_PER_THREAD, LEAST_PER_THREAD = 16, 4
+"""If there are enough blocks: so that all are busy to the end. The least where parts are large, of which many stretches
+would read much twice."""
+PARTS_AT_ONCE = 8
+"""Parts of a stretch, about, at least: of one more it may read a part in vain."""
 
 
 @runtime_checkable
@@ -271,8 +274,7 @@ def stretches(
     starts = ends - lengths
     n_rows = int(ends[-1]) if len(ends) else 0
     n_blocks = -(-n_rows // block_rows)
-    wanted = min(n_blocks // (STRETCHES_PER_THREAD * n_threads), BLOCKS_AT_ONCE)
-    wanted = max(wanted, n_blocks // MOST_STRETCHES, 1)
+    wanted = _blocks_of_a_stretch(n_blocks, int((ends > starts).sum()), n_threads)
     first_blocks = np.unique(-(-(starts[ends > starts] + MARGIN) // block_rows))
     cuts = [0, *_cuts(first_blocks[(first_blocks > 0) & (first_blocks < n_blocks)], n_blocks, wanted), n_blocks]
     made = []
@@ -283,6 +285,16 @@ def stretches(
         own = tuple(Piece(i, parts[i], int(lengths[i])) for i in range(low, high) if lengths[i])
         made.append(Stretch(first, own, begin - int(starts[low]), stop - begin, block_rows, variables))
     return made
+
+
+def _blocks_of_a_stretch(n_blocks: int, n_parts: int, n_threads: int) -> int:
+    """How many are best, about."""
+    several_parts = PARTS_AT_ONCE * n_blocks // max(n_parts, 1)
+    few = n_blocks // (STRETCHES_PER_THREAD * n_threads)
+    many = n_blocks // (LEAST_PER_THREAD * n_threads)
+    return max(
+        min(max(few, min(several_parts, many)), max(BLOCKS_AT_ONCE, several_parts)), n_blocks // MOST_STRETCHES, 1
+    )
 
 
 def _cuts(candidates: Int, n_blocks: int, wanted: int) -> Iterator[int]:
