@@ -1,10 +1,10 @@
 """Read Parquet files as transitions, and as pyarrow alone reads them.
 
 Writes a file of 1,000 row groups without tracks, one with tracks as whole numbers and one with tracks as texts, and
-10,000 small files, and reads each in turn: the columns that are needed by pyarrow alone, one row group or file after the
-other; the same as tables of the reader; and as a whole pass that makes transitions and counts them, on all cores. The CPU time of
-this process is measured, and the time that passes, which other work on the machine lengthens; the least of some
-repeats counts. Results go to benchmarks/results/reading.json.
+10,000 small files, and reads each in turn: the columns that are needed by pyarrow alone, one row group or file after
+the other; the same as tables of the reader; and as a whole pass that makes transitions and counts them, on all cores.
+The CPU time of this process is measured, and the time that passes, which other work on the machine lengthens; the
+least of some repeats counts. Results go to benchmarks/results/reading.json.
 
     python benchmarks/reading.py [--rows 20000000] [--files 10000] [--repeats 5] [--directory DIR]
 """
@@ -90,7 +90,13 @@ def measure(name, path, tracks, repeats):
         for step, (function, *arguments) in steps.items():
             least[step] = np.minimum(least[step], seconds(function, *arguments))
     n = len(data)
-    row = {"data": name, "transitions": n, "parts": len(data.parts), "opening_seconds": opening, "look_seconds": looking}
+    row = {
+        "data": name,
+        "transitions": n,
+        "parts": len(data.parts),
+        "opening_seconds": opening,
+        "look_seconds": looking,
+    }
     for step, (cpu, wall) in least.items():
         row |= {f"{step}_cpu_ns_per_row": 1e9 * cpu / n, f"{step}_wall_ns_per_row": 1e9 * wall / n}
     row["tables_speed_of_pyarrow"] = float(least["pyarrow"][0] / least["tables"][0])

@@ -99,7 +99,9 @@ def test_tracks_that_are_no_labels(kind):
 
 def test_tracks_of_extension_types():
     ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"a" * 16] * 6, pa.binary(16)))
-    with pytest.raises(InputError, match=r"'id' must hold a number or a string in each row, got extension<arrow\.uuid>"):
+    with pytest.raises(
+        InputError, match=r"'id' must hold a number or a string in each row, got extension<arrow\.uuid>"
+    ):
         read(pa.table(columns()).append_column("id", ids), state="k", time="t", track="id")
 
 

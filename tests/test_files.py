@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import itofit.files
-from itofit import BlockedTransitions, DataWarning, InputError, Transitions, fit
+from itofit import DataWarning, InputError, Transitions, fit
 from itofit.data.files import read_transitions
 
 equal = np.testing.assert_array_equal
@@ -383,7 +383,7 @@ def test_arguments_that_do_not_fit(tmp_path):
             read_transitions(path, time="time", dt=1.0, chunk_rows=chunk_rows)
     with pytest.raises(InputError, match="chunk_rows must be a whole number >= 1"):
         read_transitions(path, chunk_rows=0)
-    with pytest.raises(InputError, match="path must be the path of a file or a directory, .* got int"):
+    with pytest.raises(InputError, match=r"path must be the path of a file or a directory, .* got int"):
         read_transitions(5)
 
 

@@ -1,7 +1,9 @@
 """Many files are one table: the same transitions from the same rows, however they are cut, wherever they are."""
 
 import pickle
+import re
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -40,7 +42,7 @@ def written(table, path, row_group_size=1000):
 
 def cut(table, cuts):
     edges = [0, *sorted(cuts), len(table)]
-    return [table.iloc[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [table.iloc[a:b] for a, b in pairwise(edges)]
 
 
 def gathered(data):
@@ -73,7 +75,8 @@ def attempt(function, *arguments, **options):
     try:
         return quietly(function, *arguments, **options)
     except InputError as error:
-        assert "no transition" in str(error)
+        if "no transition" not in str(error):
+            raise
         return None
 
 
@@ -93,9 +96,7 @@ def attempt(function, *arguments, **options):
     driven=st.booleans(),
     seed=st.integers(0, 10_000),
 )
-def test_files_are_one_table(
-    tmp_path_factory, lengths, cuts, rows, group, kind, labels, clock, order, driven, seed
-):
+def test_files_are_one_table(tmp_path_factory, lengths, cuts, rows, group, kind, labels, clock, order, driven, seed):
     rng = np.random.default_rng(seed)
     if labels is None:
         lengths = [sum(lengths)]
@@ -131,8 +132,8 @@ def test_files_are_one_table(
     try:
         parts = quietly(gathered, data)
     except InputError as error:  # rows of one file, in several parts, are not sorted
-        assert order == "rows shuffled"
-        assert "overlap in time" in str(error) or "go backward" in str(error)
+        if order != "rows shuffled" or not re.search("overlap in time|go backward", str(error)):
+            raise
         return
     assert_same(parts, expected, in_order=order == "tracks")
 
@@ -189,7 +190,9 @@ def test_labels_that_are_almost_whole(tmp_path):
     for i, label in enumerate((1.0, 2.5)):
         written(tracks([5], gaps=0).assign(track=label), tmp_path / f"{i}.parquet")
     data = read_transitions(tmp_path, chunk_rows=5, state="x")
-    with pytest.raises(InputError, match=r"'track' must be of one type, .* whole numbers in .*0\.parquet.* '2\.5' in .*1"):
+    with pytest.raises(
+        InputError, match=r"'track' must be of one type, .* whole numbers in .*0\.parquet.* '2\.5' in .*1"
+    ):
         len(data)
 
 
@@ -301,11 +304,11 @@ def test_files_elsewhere(kind):
         assert_same(gathered(pickle.loads(pickle.dumps(data))), expected, in_order=False)
     one = read_transitions(f"memory://tracks/cell=0/0.{kind}", **how)
     assert_same(one, quietly(Transitions.from_dataframe, table[:10], **how))
-    with pytest.raises(FileNotFoundError, match="there is no file memory://tracks/nothing.csv"):
+    with pytest.raises(FileNotFoundError, match=r"there is no file memory://tracks/nothing\.csv"):
         read_transitions("memory://tracks/nothing.csv")
     with pytest.raises(FileNotFoundError, match="no file matches memory"):
         read_transitions("memory://tracks/*.txt")
-    with pytest.raises(InputError, match="nowhere://tracks cannot be opened: .*nowhere"):
+    with pytest.raises(InputError, match=r"nowhere://tracks cannot be opened: .*nowhere"):
         read_transitions("nowhere://tracks")
 
 
@@ -316,7 +319,9 @@ def test_rows_that_overlap_in_two_files(tmp_path):
     table = tracks([20, 20], gaps=0)
     written(table.iloc[:30:2], tmp_path / "one.parquet")
     written(pd.concat([table.iloc[1:30:2], table.iloc[30:]]), tmp_path / "two.parquet")
-    with pytest.raises(InputError, match=r"rows of track 0 overlap in time: .*one\.parquet .* in .*two\.parquet; write"):
+    with pytest.raises(
+        InputError, match=r"rows of track 0 overlap in time: .*one\.parquet .* in .*two\.parquet; write"
+    ):
         read_transitions(tmp_path, state="x")
     for chunk_rows in (15, 1000):  # in two parts, and both in one
         data = read_transitions(tmp_path, state="x", chunk_rows=chunk_rows)
@@ -329,7 +334,9 @@ def test_overlap_of_dates_and_of_one_trajectory(tmp_path):
     for i, own in enumerate((times[:10], times[5:])):
         written(pd.DataFrame({"time": own, "x": np.arange(float(len(own)))}), tmp_path / f"{i}.csv")
     data = read_transitions(tmp_path, unit="h", chunk_rows=5)
-    with pytest.raises(InputError, match=r"the trajectory overlap .* 2024-01-01T00:00:00.* to 2024-01-01T09.*give track"):
+    with pytest.raises(
+        InputError, match=r"the trajectory overlap .* 2024-01-01T00:00:00.* to 2024-01-01T09.*give track"
+    ):
         len(data)
     with pytest.raises(InputError, match=r"the trajectory overlap in time|the trajectory has the time .* twice"):
         read_transitions(tmp_path, unit="h")
@@ -338,9 +345,13 @@ def test_overlap_of_dates_and_of_one_trajectory(tmp_path):
 def test_the_same_time_in_two_files(tmp_path):
     for i, times in enumerate(([0.0, 1.0, 2.0], [2.0, 3.0, 4.0])):
         written(pd.DataFrame({"track": "a", "time": times, "x": times}), tmp_path / f"{i}.parquet")
-    with pytest.raises(InputError, match=r"track a has the time 2\.0 twice, in row 2 of .*0\.parquet and in row 0 of .*1\."):
+    with pytest.raises(
+        InputError, match=r"track a has the time 2\.0 twice, in row 2 of .*0\.parquet and in row 0 of .*1\."
+    ):
         read_transitions(tmp_path)
-    with pytest.raises(InputError, match=r"track a overlap in time: those in .*0\.parquet.* 0 to 2, .*1\.parquet.* 2 to 4"):
+    with pytest.raises(
+        InputError, match=r"track a overlap in time: those in .*0\.parquet.* 0 to 2, .*1\.parquet.* 2 to 4"
+    ):
         len(read_transitions(tmp_path, chunk_rows=3))
 
 
@@ -358,7 +369,9 @@ def test_files_of_other_types(tmp_path):
     table = tracks([20, 20], gaps=0)
     written(table.iloc[:20], tmp_path / "a.parquet")
     written(table.iloc[20:].assign(track="b"), tmp_path / "b.parquet")
-    with pytest.raises(InputError, match=r"b\.parquet: track: column 'track' holds .*string, but int64 in .*a\.parquet"):
+    with pytest.raises(
+        InputError, match=r"b\.parquet: track: column 'track' holds .*string, but int64 in .*a\.parquet"
+    ):
         read_transitions(tmp_path, state="x")
     written(table.iloc[20:].assign(track=np.int32(5)), tmp_path / "b.parquet")
     assert len(read_transitions(tmp_path, state="x")) == 38
@@ -394,7 +407,9 @@ def test_files_of_several_kinds(tmp_path):
     table = tracks([20, 20], gaps=0)
     written(table[:20], tmp_path / "a.parquet")
     written(table[20:], tmp_path / "b.csv")
-    with pytest.raises(InputError, match=r"there are CSV and Parquet files, as .*b\.csv and .*a\.parquet; give a pattern"):
+    with pytest.raises(
+        InputError, match=r"there are CSV and Parquet files, as .*b\.csv and .*a\.parquet; give a pattern"
+    ):
         read_transitions(tmp_path)
     with pytest.raises(InputError, match=r"names .*a\.parquet twice"):
         read_transitions([tmp_path / "a.parquet", tmp_path / "*.parquet"])

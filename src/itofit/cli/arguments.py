@@ -18,8 +18,8 @@ from itofit.model.storage import checked_target
 Files = Annotated[
     list[str],
     typer.Argument(
-        help="Data: a .csv, .tsv (also .gz), .parquet or .npz file; or several .parquet or .csv files, a directory or a "
-        "pattern of them, also by an address such as s3://bucket/tracks.",
+        help="Data: a .csv, .tsv (also .gz), .parquet or .npz file; or several .parquet or .csv files, a directory or "
+        "a pattern of them, also by an address such as s3://bucket/tracks.",
         metavar="FILE...",
     ),
 ]

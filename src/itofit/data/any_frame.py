@@ -1,7 +1,7 @@
 """Data frames of any library, as tables whose columns can be read.
 
-pandas and Arrow tables are taken as they are. Others come over the Arrow interface (`__arrow_c_stream__`: Polars, DuckDB,
-and more), or through narwhals if that knows them (Modin, cuDF, and more).
+pandas and Arrow tables are taken as they are. Others come over the Arrow interface (`__arrow_c_stream__`: Polars,
+DuckDB, and more), or through narwhals if that knows them (Modin, cuDF, and more).
 """
 
 from __future__ import annotations

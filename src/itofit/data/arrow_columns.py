@@ -69,7 +69,7 @@ def values_of(column: Arrow) -> npt.NDArray[Any]:
 
 
 def codes_of(column: Arrow) -> tuple[Int, npt.NDArray[Any]]:
-    """For each row the number of its label, (n,), negative where it is missing, and labels, of which some may be unused."""
+    """For each row the number of its label, (n,), −1 where it is missing, and the labels in order of appearance."""
     pyarrow = import_module("pyarrow")
     kind = column.type
     if pyarrow.types.is_integer(kind) and not column.null_count:

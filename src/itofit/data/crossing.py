@@ -7,9 +7,9 @@ each of its tracks had before, and only those tracks cross that are in several u
     unit 1    b b b c c                ends: b, c;       needs the last observation of b in unit 0
     unit 2    c d d d                  ends: c, d;       needs the last observation of c in unit 1
 
-A first look at all units returns the ends of their tracks, `Ends`; `itofit.data.track_plan` puts those of a track in the
-order of their times, whatever the order of the units, and gives each unit what it needs, `Before`. Rows of a track in
-two units must not overlap in time.
+A first look at all units returns the ends of their tracks, `Ends`; `itofit.data.track_plan` puts those of a track in
+the order of their times, whatever the order of the units, and gives each unit what it needs, `Before`. Rows of a track
+in two units must not overlap in time.
 
 A section is what is read as one part of the data: one unit, or several if these are small, as many files may be.
 
@@ -30,7 +30,7 @@ from itofit.data.layout import Layout
 from itofit.data.rows import slices
 from itofit.data.step_limits import StepLimits
 from itofit.data.table_columns import Table
-from itofit.data.trajectories import Moves, Observations, complete, in_order, moves_between
+from itofit.data.trajectories import Observations, complete, in_order, moves_between, starts_of_moves
 from itofit.data.transitions import Transitions
 
 Labels = npt.NDArray[Any]
@@ -50,7 +50,7 @@ class Section(Protocol):
         ...
 
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
-        """Numbers of units and their rows, in order: a table for each, or several if it is large; the same each time."""
+        """Numbers of units and their rows in order, a table for each, or several if it is large: the same each time."""
         ...
 
 
@@ -143,15 +143,15 @@ class Reading(NamedTuple):
             elif n_untracked:
                 yield Ordered(unit, observations, np.zeros(0, dtype=np.intp), n_untracked)
 
-    def moves(self, observations: Observations, before: Before | None, *, checked: bool) -> Moves:
-        """The moves to the rows of a table from those before them, in the table or before it.
+    def joined(self, observations: Observations, before: Before | None, *, checked: bool) -> Observations:
+        """The rows of a table, each track after its last observation before.
 
         Raise, unless it was checked, if the table goes back behind what was before it.
         """
         joined = observations if before is None else before.joined(observations)
         if not checked:
             in_order(joined, sort=False)
-        return moves_between(joined, self.layout.dt)
+        return joined
 
 
 class TrackPart:
@@ -186,7 +186,8 @@ class TrackPart:
             else:
                 before = self.before.get(table.unit)
             previous = table
-            moves = self.reading.moves(table.observations, before, checked=not goes_on)
+            joined = self.reading.joined(table.observations, before, checked=not goes_on)
+            moves = moves_between(joined, self.reading.layout.dt)
             kept = self.reading.limits.allow(moves.h) & complete(moves.start)  # but for covariates all are complete
             if kept.any():
                 block = Transitions._from_moves(self.reading.layout, moves if kept.all() else moves.take(kept))
@@ -228,9 +229,10 @@ def _ends_of_table(reading: Reading, table: Ordered, before: Before | None) -> E
         last = Before(labels_of(observations)[:0], observations.states, observations.clock)
         none = np.zeros(0, dtype=bool)
         return Ends(last, empty, empty, none, none.astype(np.intp), 0, 0, (np.inf, 0.0), n_untracked, last.labels)
-    moves = reading.moves(observations, before, checked=before is None)
-    allowed = reading.limits.allow(moves.h)
-    known = complete(moves.start)
+    joined = reading.joined(observations, before, checked=before is None)
+    starts, h = starts_of_moves(joined, reading.layout.dt)
+    allowed = reading.limits.allow(h)
+    known = complete(joined.states[:, n_columns:].take(starts, axis=0))
     labels = labels_of(observations)
     order = np.argsort(labels)
     first = np.flatnonzero(np.diff(observations.track, prepend=-1))
@@ -245,7 +247,7 @@ def _ends_of_table(reading: Reading, table: Ordered, before: Before | None) -> E
         np.bincount(observations.track)[order],
         int(allowed.sum()),
         int((allowed & ~known).sum()),
-        (float(moves.h.min()), float(moves.h.max())) if len(moves.h) else (np.inf, 0.0),
+        (float(h.min()), float(h.max())) if len(h) else (np.inf, 0.0),
         n_untracked,
         labels[table.unsorted],
     )
@@ -286,4 +288,3 @@ def origin_of(section: Section, layout: Layout) -> Any:  # noqa: ANN401
             if origin is not None:
                 return origin
     return None
-

@@ -76,7 +76,7 @@ class CsvFiles:
         """The column of this name itself."""
         return [name]
 
-    def sections(self, layout: Layout, n_rows: int) -> list[CsvSection]:  # noqa: ARG002
+    def sections(self, layout: Layout, n_rows: int) -> list[CsvSection]:
         """Files in order: small ones together, until they have about so many rows, a large one for itself."""
         enough = n_rows * ROW_BYTES
         made: list[CsvSection] = []
@@ -99,7 +99,7 @@ class CsvFiles:
 
 
 class CsvSection:
-    """One or several CSV files; the one in batches of rows, in which times must increase, if there is a number of them."""
+    """Several CSV files, each read in one table, or a large one in batches of rows, in which times must increase."""
 
     def __init__(self, files: tuple[KeyedFile, ...], batch_rows: int | None) -> None:
         self.files, self.batch_rows = files, batch_rows

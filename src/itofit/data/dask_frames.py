@@ -1,8 +1,8 @@
 """Dask data frames: every partition is a section, computed where it is read.
 
-A section holds the part of the frame's graph that its partition follows from, so that it can be sent to any worker, and
-nothing of a partition comes to the client but the ends of its tracks. Only the columns that are needed are asked for, which
-readers of Parquet files make use of.
+A section holds the part of the frame's graph that its partition follows from, so that it can be sent to any worker,
+and nothing of a partition comes to the client but the ends of its tracks. Only the columns that are needed are asked
+for, which readers of Parquet files make use of.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from itofit._checks import InputError, Option
 from itofit.data.crossing import Section
-from itofit.data.layout import Layout, Table
+from itofit.data.layout import Layout, Table, optional
 from itofit.data.parts import PartedTransitions
 from itofit.data.step_limits import StepLimits
 from itofit.data.track_plan import parted
@@ -40,13 +40,14 @@ def transitions_of_dask(frame: Any, layout: Layout, limits: StepLimits) -> Parte
 
 def partitions(frame: Any, columns: list[Hashable]) -> list[Section]:  # noqa: ANN401
     """The partitions of some columns of a frame, as sections."""
-    from dask.core import flatten  # noqa: PLC0415  (an extra)
-    from dask.optimization import cull  # noqa: PLC0415
-
+    core, optimization = (optional(f"dask.{name}", "a Dask data frame") for name in ("core", "optimization"))
     chosen = frame[columns].optimize()
     graph = dict(chosen.__dask_graph__())
-    keys = list(flatten(chosen.__dask_keys__()))
-    return [DaskPartition(dict(cull(graph, [key])[0]), key, number, len(keys)) for number, key in enumerate(keys)]
+    keys = list(core.flatten(chosen.__dask_keys__()))
+    own = (dict(optimization.cull(graph, [key])[0]) for key in keys)
+    return [
+        DaskPartition(part, key, number, len(keys)) for number, (part, key) in enumerate(zip(own, keys, strict=True))
+    ]
 
 
 class Held(NamedTuple):
@@ -86,7 +87,7 @@ class DaskPartition:
         """Itself."""
         return [self.name]
 
-    def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:  # noqa: ARG002
+    def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
         """Its rows in one table."""
         try:
             frame = self._computed()
@@ -96,21 +97,17 @@ class DaskPartition:
         yield 0, Table(frame, partial(_row, self.name))
 
     def _computed(self) -> Any:  # noqa: ANN401
-        from dask import get  # noqa: PLC0415  (an extra)
-
         graph = {key: _here(key, task) for key, task in self.graph.items()}
-        return get(graph, self.key)
+        return optional("dask", "a Dask data frame").get(graph, self.key)
 
 
 def _here(key: object, task: Any) -> Any:  # noqa: ANN401
     """A task that can be done here: the data of one that a cluster has done already."""
     if not isinstance(task, Held) and not _is_future(task):
         return task
-    from dask._task_spec import DataNode  # noqa: PLC0415  (an extra)
-    from distributed import Future, get_client  # noqa: PLC0415
-
-    future = Future(task.key, get_client()) if isinstance(task, Held) else task
-    return DataNode(key, future.result())
+    distributed = optional("distributed", "a Dask data frame that a cluster holds")
+    future = distributed.Future(task.key, distributed.get_client()) if isinstance(task, Held) else task
+    return optional("dask._task_spec", "a Dask data frame").DataNode(key, future.result())
 
 
 def _is_future(task: object) -> bool:

@@ -32,9 +32,7 @@ class FileRows(NamedTuple):
         """Whether each of some rows, given by positions (n,), and the next one came from one file, (n − 1,)."""
         return np.diff(np.searchsorted(self.starts, row, side="right")) == 0
 
-    def check_apart(
-        self, row: Int, track: Int, track_name: Callable[[int], str], time: Callable[[int], str]
-    ) -> None:
+    def check_apart(self, row: Int, track: Int, track_name: Callable[[int], str], time: Callable[[int], str]) -> None:
         """Raise if rows of a track overlap in time in two files.
 
         Parameters

@@ -60,7 +60,8 @@ class Layout(NamedTuple):
         clock = None
         if self.time is not None:
             clock, origin = table.times(self.time, self.unit, origin)
-        states = np.column_stack([table.numbers(name) for name in self.state + self.velocity])
+        moving = [table.numbers(name)[:, None] for name in self.state + self.velocity]
+        states = moving[0] if len(moving) == 1 else np.concatenate(moving, axis=1)
         for name in self.covariates:
             own = clock if clock is not None and name == self.time else table.numbers(name)
             states = np.column_stack([states, own])
@@ -147,7 +148,7 @@ def checked_layout(
 
 
 def column_names(argument: str, names: ColumnNames) -> tuple[Hashable, ...]:
-    """Names of columns as a tuple, from a name, a list, an array or an index; a name that is a tuple must be in a list."""
+    """Names of columns as a tuple, from a name, a list, an array or an index; one that is a tuple must be in a list."""
     if isinstance(names, Set) and not isinstance(names, KeysView):
         text = "{option} must name columns in order, got a {kind}, which has none; give a list"
         raise InputError(text, option=Option(argument), kind=type(names).__name__)

@@ -1,7 +1,7 @@
 """Which files a path means: a file, a directory, a pattern or a list of these, on this machine or elsewhere.
 
-Elsewhere is what fsspec knows by an address, as in s3://bucket/tracks. Names of directories such as cell=7 are columns of
-the files in them, as Hive writes them.
+Elsewhere is what fsspec knows by an address, as in s3://bucket/tracks. Names of directories such as cell=7 are columns
+of the files in them, as Hive writes them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
@@ -48,7 +48,8 @@ class RemoteFile:
 
     def open(self, mode: str = "r", **options: Any) -> IO[Any]:  # noqa: ANN401
         """The opened file, as by `Path.open`."""
-        return self.filesystem.open(self.path, mode, **options)  # type: ignore[no-any-return]
+        opened: IO[Any] = self.filesystem.open(self.path, mode, **options)
+        return opened
 
 
 AnyFile = Path | RemoteFile
@@ -114,7 +115,7 @@ def _here(path: str) -> list[Found]:
             raise FileNotFoundError(f"there is no file {path}")
         return [_local(Path(path))]
     else:
-        matches = [Path(match) for match in glob.iglob(path, recursive=True)]  # noqa: PTH207 (absolute patterns)
+        matches = [Path(match) for match in glob.iglob(path, recursive=True)]
         files = [match for match in matches if match.is_file()]
         for folder in matches:
             if folder.is_dir():
@@ -167,7 +168,7 @@ def _tables_below(filesystem: Any, path: str) -> list[dict[str, Any]]:  # noqa: 
 
 
 def _is_table(parts: Sequence[str]) -> bool:
-    """Whether a file in a directory, by the parts of its path there, is a table, and not hidden or a note of a writer."""
+    """Whether a file in a directory, by the parts of its path there, is a table, not hidden or a note of a writer."""
     return parts[-1].lower().endswith(TABLES) and not any(part.startswith((".", "_")) for part in parts)
 
 
@@ -202,10 +203,3 @@ def _typed(values: list[str]) -> list[Any]:
         except ValueError:
             continue
     return [None if value == NO_VALUE else value for value in values]
-
-
-def shown_files(names: Sequence[str]) -> Iterator[str]:
-    """The first and the last of some names, for messages."""
-    yield names[0]
-    if len(names) > 1:
-        yield names[-1]

@@ -133,9 +133,7 @@ class ParquetFiles:
     def _section(self, chosen: dict[int, list[int]], n_rows: int) -> ParquetSection:
         largest = max(self.footers[i].n_rows[group] for i, groups in chosen.items() for group in groups)
         batch = n_rows if largest > LARGE_GROUP * n_rows else None
-        return ParquetSection(
-            tuple(self._groups(i, tuple(groups)) for i, groups in chosen.items()), batch
-        )
+        return ParquetSection(tuple(self._groups(i, tuple(groups)) for i, groups in chosen.items()), batch)
 
     def _groups(self, number: int, groups: tuple[int, ...]) -> Groups:
         footer = self.footers[number]

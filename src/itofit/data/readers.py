@@ -30,7 +30,10 @@ GZIP_RATIO = 5
 class Reader(Protocol):
     """A file of observations: how large it is, what its first rows hold, and its columns, whole or in parts."""
 
-    path: object
+    @property
+    def path(self) -> object:
+        """What messages call it."""
+        ...
 
     def size(self) -> int:
         """Rough number of bytes of data."""
@@ -138,7 +141,9 @@ class Csv:
         if self._is_compressed:
             source = self.path if isinstance(self.path, Path) else self.path.open("rb")
             return gzip.open(source, "rt", encoding="utf-8-sig", newline="")
-        return self.path.open("r", encoding="utf-8-sig", newline="")
+        opened: Any = self.path.open("r", encoding="utf-8-sig", newline="")
+        text: TextIO = opened
+        return text
 
     def names(self) -> list[str]:
         """The names of the columns; none if the file is empty."""

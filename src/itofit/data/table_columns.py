@@ -328,9 +328,7 @@ def _objects(values: Any) -> npt.NDArray[Any]:  # noqa: ANN401
     return array
 
 
-def _without_missing(
-    code: Int, unique: npt.NDArray[Any], missing: object = None
-) -> tuple[Int, npt.NDArray[Any]]:
+def _without_missing(code: Int, unique: npt.NDArray[Any], missing: object = None) -> tuple[Int, npt.NDArray[Any]]:
     """Numbers of labels, −1 where they are missing, and the labels as whole numbers or strings."""
     if unique.dtype.kind in "iu" and missing is None:
         return code.astype(np.intp, copy=False), unique

@@ -6,13 +6,13 @@ All tracks of all units are rows here: unit, label, first and last time, (n,) ea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from itofit._checks import Float, InputError, Int, Message, Option
+from itofit._checks import InputError, Message, Option
 from itofit.data.covariates import warn_of_unknown
 from itofit.data.crossing import Before, Ends, Labels, Reading, Section, TrackPart, ends_of, origin_of
 from itofit.data.layout import Layout
@@ -30,7 +30,8 @@ def parted(sections: Sequence[Section], layout: Layout, limits: StepLimits) -> P
     return PartedTransitions(FirstLook(tuple(sections), layout, limits), Transitions._from_moves(layout, some))
 
 
-class FirstLook(NamedTuple):
+@dataclass(frozen=True)
+class FirstLook:
     """What looks at all sections, once, and makes parts of them."""
 
     sections: tuple[Section, ...]
@@ -144,7 +145,11 @@ class _Plan:
     def _count(self) -> None:
         d = len(self.look.layout.state + self.look.layout.velocity)
         first_complete = np.concatenate([own.first_complete for own in self.ends])
-        h = np.full(len(self.one), self.look.layout.dt) if self.clock is None else self.first[self.next] - self.last[self.one]
+        h = (
+            np.full(len(self.one), self.look.layout.dt)
+            if self.clock is None
+            else self.first[self.next] - self.last[self.one]
+        )
         moves = complete(self.rows[self.one, :d]) & first_complete[self.next]
         allowed = moves & self.look.limits.allow(h)
         known = complete(self.rows[self.one])
@@ -205,7 +210,5 @@ def _shown(time: float, origin: Any, unit: str | None) -> str:  # noqa: ANN401
     """A time as a number, or as the date that it stands for."""
     if unit is None:
         return f"{time + float(origin or 0):g}"
-    step = np.timedelta64(round(time * (np.timedelta64(1, UNITS[unit]) / np.timedelta64(1, "us"))), "us")
-    return str(origin + step)
-
-
+    microseconds = np.array(1, dtype=f"timedelta64[{UNITS[unit]}]") / np.timedelta64(1, "us")
+    return str(origin + np.timedelta64(round(time * float(microseconds)), "us"))

@@ -274,6 +274,14 @@ def in_order(observations: Observations, *, sort: bool) -> tuple[Observations, I
 
 def moves_between(observations: Observations, dt: float | None) -> Moves:
     """All moves from a row to the next one of its track, given rows in order."""
+    kept, h = starts_of_moves(observations, dt)
+    groups = None if observations.labels is None else observations.labels.take(observations.track.take(kept))
+    start, end = (rows.take(kept, axis=0) for rows in (observations.states, observations.states[1:]))
+    return Moves(start, end, h, groups)
+
+
+def starts_of_moves(observations: Observations, dt: float | None) -> tuple[Int, Float]:
+    """The rows from which a move leads to the next one, and the time that each took, (n,) both."""
     same = observations.track[1:] == observations.track[:-1]
     if observations.clock is None:
         steps = np.full(len(same), dt)
@@ -284,9 +292,7 @@ def moves_between(observations: Observations, dt: float | None) -> Moves:
             _raise_repeated(observations, int(np.argmax(twice)))
     known = complete(observations.states[:, : observations.states.shape[1] - observations.n_covariates])
     kept = np.flatnonzero(same & known[1:] & known[:-1])
-    groups = None if observations.labels is None else observations.labels.take(observations.track.take(kept))
-    start, end = (rows.take(kept, axis=0) for rows in (observations.states, observations.states[1:]))
-    return Moves(start, end, np.asarray(steps, dtype=np.float64).take(kept), groups)
+    return kept, np.asarray(steps, dtype=np.float64).take(kept)
 
 
 def _by_track(observations: Observations) -> Observations:
@@ -335,7 +341,9 @@ def _in_time(observations: Observations, same: npt.NDArray[np.bool_], sort: bool
 def warn_of_sorted(n: int, n_tracks: int | None, stacklevel: int = 3) -> None:
     """Warn that the rows of n of the tracks were sorted; of the only one, without a name, if n_tracks is None."""
     which = "the rows" if n_tracks is None else f"the rows of {n} of {n_tracks} tracks"
-    warnings.warn(f"{which} were not in the order of their times and have been sorted", DataWarning, stacklevel=stacklevel)
+    warnings.warn(
+        f"{which} were not in the order of their times and have been sorted", DataWarning, stacklevel=stacklevel
+    )
 
 
 def _raise_repeated(observations: Observations, i: int) -> None:

@@ -312,11 +312,11 @@ class Transitions(MoveRows, FromPositions):
     ) -> PartedTransitions:
         """All moves between consecutive rows of the tracks in a Dask data frame.
 
-        Partitions are computed again for each pass of `fit`, each where it is needed: by the threads of this machine, or
-        by the workers of ``fit(data, client=client)``. Only the ends of tracks come to this machine. Tracks may cross
-        partitions, in any order of these; rows of a track are sorted by time within a partition, and must not overlap
-        in time in two of them. A partition that follows from all others, after a shuffle, is computed with all of them:
-        write such a frame to files, or persist it.
+        Partitions are computed again for each pass of `fit`, each where it is needed: by the threads of this machine,
+        or by the workers of ``fit(data, client=client)``. Only the ends of tracks come to this machine. Tracks may
+        cross partitions, in any order of these; rows of a track are sorted by time within a partition, and must not
+        overlap in time in two of them. A partition that follows from all others, after a shuffle, is computed with all
+        of them: write such a frame to files, or persist it.
 
         Parameters
         ----------
