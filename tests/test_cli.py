@@ -57,6 +57,24 @@ def folder(tmp_path_factory):
 # What works
 
 
+def test_directories_patterns_and_several_files(folder, tmp_path):
+    """All of them are the one file."""
+    files = []
+    for i, rows in enumerate((slice(0, 100), slice(100, 610), slice(610, None))):
+        files.append(tmp_path / f"part-{i}.parquet")
+        tracks()[rows].to_parquet(files[-1], index=False, row_group_size=50)
+    expected = json.loads(call("check", folder / "sde.npz", folder / "tracks.csv", *COLUMNS, "--json").output)
+    for paths in ([tmp_path], [tmp_path / "*.parquet"], files):
+        assert json.loads(call("check", folder / "sde.npz", *paths, *COLUMNS, "--json").output) == expected
+    result = call("fit", tmp_path / "part-*.parquet", *COLUMNS, "-o", tmp_path / "sde.npz")
+    assert result.exit_code == 0, result.output
+    assert itofit.load(tmp_path / "sde.npz").data.n_transitions == itofit.load(folder / "sde.npz").data.n_transitions
+    assert call("fit", *files, *COLUMNS, "-o", files[0]).exit_code == 2
+    mistaken = call("check", folder / "sde.npz", tmp_path / "*.csv", *COLUMNS)
+    assert mistaken.exit_code == 2
+    assert "no file matches" in mistaken.output
+
+
 def test_fit_prints_the_summary_the_check_and_the_loss(folder):
     text = (folder / "fit.txt").read_text()
     assert "f of pos" in text

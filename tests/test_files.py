@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import itofit.files
-from itofit import BlockedTransitions, DataWarning, InputError, Transitions, fit
+from itofit import DataWarning, InputError, Transitions, fit
 from itofit.data.files import read_transitions
 
 equal = np.testing.assert_array_equal
@@ -46,7 +46,7 @@ def text_file(path, text):
 
 
 def gathered(data):
-    assert isinstance(data, BlockedTransitions)
+    assert not data.in_memory
     return Transitions.concatenate(list(data.blocks()))
 
 
@@ -383,7 +383,7 @@ def test_arguments_that_do_not_fit(tmp_path):
             read_transitions(path, time="time", dt=1.0, chunk_rows=chunk_rows)
     with pytest.raises(InputError, match="chunk_rows must be a whole number >= 1"):
         read_transitions(path, chunk_rows=0)
-    with pytest.raises(InputError, match="path must be the path of a file, got int"):
+    with pytest.raises(InputError, match=r"path must be the path of a file or a directory, .* got int"):
         read_transitions(5)
 
 
@@ -397,8 +397,11 @@ def test_files_that_are_not_there(tmp_path):
     for name in ("nowhere/data.csv", "something.csv"):
         with pytest.raises(FileNotFoundError, match=r"there is no file .*\.csv$"):
             read_transitions(tmp_path / name)
-    with pytest.raises(IsADirectoryError, match=r"is a directory; give a file in it, as tracks\.csv"):
-        read_transitions(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty holds no file that ends in \.parquet, \.pq, \.csv"):
+        read_transitions(tmp_path / "empty")
+    with pytest.raises(FileNotFoundError, match=r"no file matches .*\*\.parquet"):
+        read_transitions(tmp_path / "*.parquet")
 
 
 @pytest.mark.parametrize("name", ["data.xlsx", "data", "data.txt", "data.npy"])

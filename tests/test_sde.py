@@ -294,6 +294,6 @@ def test_the_share_of_steps_outside_is_told():
 def test_losses_in_batches_are_those_of_all_rows(monkeypatch, link, refine):
     sde, data = fitted(link=link, refine=refine)
     whole, below = sde.nll(data, pointwise=True), sde.floored(data.inputs)
-    monkeypatch.setattr("itofit.model.sde.BATCH_ROWS", 37)
+    monkeypatch.setattr("itofit.model.likelihood.BATCH_ROWS", 37)
     np.testing.assert_allclose(sde.nll(data, pointwise=True), whole, rtol=1e-12)
     np.testing.assert_array_equal(sde.floored(data.inputs), below)

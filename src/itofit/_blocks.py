@@ -11,9 +11,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain, islice, pairwise
-from threading import Lock
+from threading import Lock, local
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -98,8 +99,28 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=one_blas_thread.after_fork)
 
 
+_here = local()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """All work on the thread that calls it within this context, with matrix products on one core.
+
+    For work that is one of many pieces already, as on a cluster, whose workers have a thread for each core.
+    """
+    before = getattr(_here, "alone", False)
+    _here.alone = True
+    try:
+        with one_blas_thread:
+            yield
+    finally:
+        _here.alone = before
+
+
 def n_threads() -> int:
     """How many threads to use: the cores of this process, or fewer if the user has limited BLAS to fewer."""
+    if getattr(_here, "alone", False):
+        return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, one_blas_thread.allowed if one_blas_thread.depth else min(_blas_limits()))
 

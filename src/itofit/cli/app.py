@@ -25,6 +25,7 @@ from itofit._checks import (
 )
 from itofit._version import __version__
 from itofit.cli.words import worded
+from itofit.data.cluster import ClusterError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +40,8 @@ app = typer.Typer(
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
+MISTAKES = (InputError, ModelFileError, ClusterError, OSError)
+"""What a command reports in a line."""
 MISTAKE = 2
 """Exit code of a command that could not be carried out as it was given."""
 INTERRUPTED = 130
@@ -79,7 +82,7 @@ def explained(command: Callable[P, T]) -> Callable[P, T]:
             except KeyboardInterrupt:
                 errors.print(f"itofit {command.__name__}: interrupted")
                 raise typer.Exit(INTERRUPTED) from None
-            except (InputError, ModelFileError, OSError) as error:  # notes may be about something else: not printed
+            except MISTAKES as error:  # notes may be about something else: not printed
                 print_aside(f"itofit {command.__name__}: {_explanation(error)}")
                 raise typer.Exit(MISTAKE) from error
             except typer.Exit:

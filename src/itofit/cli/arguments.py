@@ -15,7 +15,14 @@ import typer
 from itofit._checks import InputError
 from itofit.model.storage import checked_target
 
-File = Annotated[Path, typer.Argument(help="Data: .csv, .tsv (also .gz), .parquet or .npz.", metavar="FILE")]
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        help="Data: a .csv, .tsv (also .gz), .parquet or .npz file; or several .parquet or .csv files, a directory or "
+        "a pattern of them, also by an address such as s3://bucket/tracks.",
+        metavar="FILE...",
+    ),
+]
 Model = Annotated[Path, typer.Argument(help="A model that itofit saved.", metavar="MODEL")]
 Json = Annotated[bool, typer.Option("--json", help="Print for machines.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]

@@ -1,8 +1,10 @@
-"""Options that say which columns of a file hold what, and how the file is read with them."""
+"""Options that say which columns of files hold what, and how the files are read with them."""
 
 from __future__ import annotations
 
 import csv
+import glob
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,10 +14,12 @@ import typer
 import itofit
 from itofit._progress import Progress
 from itofit.cli.app import print_note
+from itofit.cli.held_out import AnyTransitions
 from itofit.cli.outside import periods_from
 from itofit.data.blocked import BlockedTransitions
+from itofit.data.cluster import Client, on_cluster
+from itofit.data.files import CHUNK_ROWS
 from itofit.data.passes import add_up
-from itofit.data.transitions import Transitions
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,13 @@ class Columns:
         typer.Option("--second-order", help="--state are positions of a thing with inertia; velocities were not seen."),
     ] = False
 
-    def read(self, file: Path) -> Transitions | BlockedTransitions:
-        """The transitions in a file, with a note that names the variables if the user did not choose them."""
+    def read(self, files: Sequence[str], client: Client | None = None) -> AnyTransitions:
+        """The transitions in some files, with a note that names the variables if the user did not choose them.
+
+        Given the client of a cluster, its workers read them, however few they are.
+        """
         data = itofit.read_transitions(
-            file,
+            files[0] if len(files) == 1 else files,
             time=None if self.time is None else self.time.strip(),
             state=_names(self.state),
             track=_names(self.track),
@@ -65,14 +72,21 @@ class Columns:
             covariates=_names(self.covariate),
             periodic=periods_from(self.periodic),
             second_order=self.second_order,
+            chunk_rows=None if client is None else CHUNK_ROWS,
         )
         chosen = self.state is not None or self.velocity is not None
         names = data.input_names[: data.n_inputs - data.n_covariates]
-        if not chosen and len(names) > 1 and file.suffix != ".npz":
+        if not chosen and len(names) > 1 and not files[0].lower().endswith(".npz"):
             print_note(f"variables are {', '.join(names)}; choose others with --state")
         if isinstance(data, BlockedTransitions):
             _count(data)
-        return data
+        return on_cluster(data, client)
+
+
+def title_of(files: Sequence[str]) -> str:
+    """What to call the data in some files."""
+    path = Path(files[0])
+    return path.parent.name if glob.has_magic(path.name) else path.stem
 
 
 def _names(text: str | None) -> list[str] | None:

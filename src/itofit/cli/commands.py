@@ -14,9 +14,10 @@ import typer
 import itofit
 from itofit._checks import InputError, message_of
 from itofit.cli.app import app, explained, print_aside, print_json, print_text
-from itofit.cli.arguments import File, Json, Model, Seed, check_installed, check_writable, writing
-from itofit.cli.columns import Columns
+from itofit.cli.arguments import Files, Json, Model, Seed, check_installed, check_writable, writing
+from itofit.cli.columns import Columns, title_of
 from itofit.cli.held_out import hold_out
+from itofit.cli.machines import Machines
 from itofit.cli.option_groups import with_option_groups
 from itofit.cli.outside import drive_from
 from itofit.cli.words import word, worded
@@ -53,9 +54,10 @@ class Scheme(StrEnum):
 @explained
 @with_option_groups
 def fit(
-    file: File,
+    files: Files,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the model goes, a .npz file.")],
     columns: Columns,
+    machines: Machines,
     structure: Annotated[Structure, typer.Option(help="Off-diagonal noise or not.")] = Structure.auto,
     link: Annotated[Link, typer.Option(help="How the covariance is built.")] = Link.auto,
     correct_step: Annotated[
@@ -85,42 +87,45 @@ def fit(
     report: Annotated[Path | None, typer.Option(help="Write a page that shows the result, a .html file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Learn drift and noise from a file of observations, judge them on held-out data, and save them."""
-    check_writable("--output", output, file)
+    """Learn drift and noise from files of observations, judge them on held-out data, and save them."""
+    check_writable("--output", output, *map(Path, files))
     if report is not None:
-        check_writable("--report", report, file, output)
+        check_writable("--report", report, *map(Path, files), output)
         check_installed("matplotlib", "plot", "--report")
     if not 0 <= held_out < 1:
         raise InputError(f"--held-out must be at least 0 and less than 1, got {held_out:g}")
     noise = _noise_option(measurement_noise)
-    started = perf_counter()
-    data = columns.read(file)
-    train, rest = hold_out(data, held_out, seed)
-    data_read = perf_counter()
-    try:
-        sde = itofit.fit(
-            train,
-            structure=structure.value,
-            link=link.value,
-            ensemble=ensemble,
-            correct_step="auto" if correct_step is None else correct_step,
-            max_h=None if keep_long_steps else "auto",
-            measurement_noise=noise,
-            rng=seed,
-        )
-    except InputError as error:
-        raise InputError(worded(message_of(error), data)) from None
-    learned = perf_counter()
-    with writing(output):
-        sde.save(output)
-    judging = train if rest is None else rest
-    diagnosis = itofit.check(sde, judging)
-    held_out_data = None if rest is None else without_longer(sde, rest)
-    loss = None if held_out_data is None else sde.nll(held_out_data)
-    checked = perf_counter()
-    if report is not None:
-        with writing(report):
-            itofit.report(sde, judging, report, title=file.stem, saved_as=output)
+    with machines.client() as client:
+        started = perf_counter()
+        data = columns.read(files, client)
+        train, rest = hold_out(data, held_out, seed)
+        data_read = perf_counter()
+        try:
+            sde = itofit.fit(
+                train,
+                structure=structure.value,
+                link=link.value,
+                ensemble=ensemble,
+                correct_step="auto" if correct_step is None else correct_step,
+                max_h=None if keep_long_steps else "auto",
+                measurement_noise=noise,
+                rng=seed,
+                client=client,
+            )
+        except InputError as error:
+            raise InputError(worded(message_of(error), data)) from None
+        learned = perf_counter()
+        with writing(output):
+            sde.save(output)
+        judging = train if rest is None else rest
+        diagnosis = itofit.check(sde, judging)
+        held_out_data = None if rest is None else without_longer(sde, rest)
+        loss = None if held_out_data is None else sde.nll(held_out_data)
+        checked = perf_counter()
+        if report is not None:
+            with writing(report):
+                itofit.report(sde, judging, report, title=title_of(files), saved_as=output)
+        n_held_out = 0 if held_out_data is None else len(held_out_data)
     if as_json:
         content = _facts(sde) | {"file": str(output), "check": diagnosis.as_dict(), "held_out_loss": loss}
         seconds = {"reading": data_read - started, "learning": learned - data_read, "checking": checked - learned}
@@ -129,7 +134,7 @@ def fit(
     print_text(sde.summary())
     print_text(f"\n{diagnosis.text(word)}\n")
     if held_out_data is not None:
-        print_text(f"loss on {len(held_out_data):,} held-out transitions: {loss:.4f}")
+        print_text(f"loss on {n_held_out:,} held-out transitions: {loss:.4f}")
     print_text(f"saved as {output}; load it with itofit.load({str(output)!r})")
     if report is not None:
         print_text(f"report: {report}")
@@ -149,10 +154,11 @@ def info(model: Model, as_json: Json = False) -> None:
 @app.command()
 @explained
 @with_option_groups
-def check(model: Model, file: File, columns: Columns, as_json: Json = False) -> None:
+def check(model: Model, files: Files, columns: Columns, machines: Machines, as_json: Json = False) -> None:
     """Examine a model on data: residuals, memory, step length, coverage. Exits with 1 if something is bad."""
     sde = itofit.load(model)
-    diagnosis = itofit.check(sde, columns.read(file))
+    with machines.client() as client:
+        diagnosis = itofit.check(sde, columns.read(files, client))
     if as_json:
         print_json(diagnosis.as_dict())
     else:
@@ -166,17 +172,19 @@ def check(model: Model, file: File, columns: Columns, as_json: Json = False) -> 
 @with_option_groups
 def report(
     model: Model,
-    file: File,
+    files: Files,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes, a .html file.")],
     columns: Columns,
+    machines: Machines,
 ) -> None:
     """Write a page that shows what was learned and how far to trust it on some data."""
-    check_writable("--output", output, model, file)
+    check_writable("--output", output, model, *map(Path, files))
     check_installed("matplotlib", "plot", "itofit report")
     sde = itofit.load(model)
-    data = columns.read(file)
-    with writing(output):
-        itofit.report(sde, data, output, title=model.stem, saved_as=model)
+    with machines.client() as client:
+        data = columns.read(files, client)
+        with writing(output):
+            itofit.report(sde, data, output, title=model.stem, saved_as=model)
     print_aside(f"report: {output}")
 
 

@@ -11,10 +11,11 @@ import numpy as np
 from itofit._checks import DataWarning
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.following import continues
+from itofit.data.parts import PartedTransitions
 from itofit.data.transitions import Transitions
 from itofit.looking.check import LEAST_ROWS
 
-AnyTransitions: TypeAlias = Transitions | BlockedTransitions
+AnyTransitions: TypeAlias = Transitions | BlockedTransitions | PartedTransitions
 
 
 def hold_out(data: AnyTransitions, share: float, seed: int) -> tuple[AnyTransitions, AnyTransitions | None]:
@@ -25,7 +26,7 @@ def hold_out(data: AnyTransitions, share: float, seed: int) -> tuple[AnyTransiti
     """
     if share == 0:
         return data, None
-    if isinstance(data, BlockedTransitions):  # so many that single rows suffice
+    if isinstance(data, BlockedTransitions | PartedTransitions):  # so many that single rows suffice
         return data.split(share, rng=seed)
     train, rest = _split(data, share, seed)
     if min(len(train), len(rest)) < max(LEAST_ROWS, 5 * data.n_outputs):

@@ -28,6 +28,7 @@ OPTIONS = {
     "rng": "--seed",
     "covariates": "--covariate",
     "periodic": "--periodic",
+    "client": "--workers",
 }
 """Arguments of the library's functions, and the options that set them. Other arguments keep their names."""
 

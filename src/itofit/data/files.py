@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-import csv
 import os
-import zipfile
-import zlib
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from itofit._checks import Either, InputError, Option, count, message_of, positive
+from itofit._checks import Either, InputError, Option, count, positive
 from itofit.data.blocked import FORMS, BlockedTransitions
 from itofit.data.covariates import warn_of_unknown
+from itofit.data.csv_files import CsvFiles
+from itofit.data.file_errors import errors_naming
 from itofit.data.layout import (
     ColumnNames,
     Layout,
-    MissingPackageError,
     Table,
     checked_layout,
     column_names,
     moves_in_table,
 )
+from itofit.data.listing import Found, Paths, found_files, is_one_file
 from itofit.data.names import Form
+from itofit.data.parquet_files import ParquetFiles
+from itofit.data.parts import PartedTransitions
 from itofit.data.periods import Periodic
-from itofit.data.readers import ArrayParts, Csv, Npz, Parquet, Reader
+from itofit.data.readers import ArrayParts, Csv, Npz, Reader
 from itofit.data.rows import PASS_ROWS
 from itofit.data.step_limits import StepLimits, none_within_limits, step_limits
+from itofit.data.track_plan import parted
 from itofit.data.trajectories import OpenTracks, complete, moves_in, warn_of_left_out
 from itofit.data.transitions import Transitions
 
@@ -41,13 +43,16 @@ LARGE_FILE = 200_000_000
 uncompressed, as the file itself says, for Parquet and NPZ."""
 CHUNK_ROWS = PASS_ROWS
 """Default number of rows of a part."""
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq", ".npz")
+SECTION_ROWS = PASS_ROWS // 4
+"""Default number of rows that are read together, at least: passes begin and end somewhere in such a section."""
+CSV, PARQUET = (".csv", ".csv.gz", ".tsv", ".tsv.gz"), (".parquet", ".pq")
+SUFFIXES = (*CSV, *PARQUET, ".npz")
 TIMES, TRACKS = ("time", "Time", "TIME", "t"), ("track", "Track", "TRACK")
 """Default names of the columns of times and tracks."""
 
 
 def read_transitions(
-    path: str | os.PathLike[str],
+    path: Paths,
     *,
     time: Hashable | None = None,
     state: ColumnNames | None = None,
@@ -61,18 +66,24 @@ def read_transitions(
     covariates: ColumnNames | None = None,
     periodic: Periodic | None = None,
     second_order: bool = False,
-) -> Transitions | BlockedTransitions:
-    r"""Transitions from a file with a row for each observation, or from arrays in an NPZ file.
+    storage_options: Mapping[str, Any] | None = None,
+) -> Transitions | BlockedTransitions | PartedTransitions:
+    r"""Transitions from files with a row for each observation, or from arrays in an NPZ file.
 
-    A file of up to 200 MB is read at once, as by `Transitions.from_dataframe`. A larger one (`LARGE_FILE`) is read in
-    parts, again in each pass of `fit`, with memory for one part and for the last row of every track: the result is
-    what `Transitions.from_blocks` gives. Tracks may go on from part to part, and rows of different tracks may
-    alternate, but within each track times must increase; an error says so if they do not.
+    Up to 200 MB are read at once, as by `Transitions.from_dataframe`. More (`LARGE_FILE`) are read in parts, again in
+    each pass of `fit`, with memory for a few parts and for the last rows of tracks. Several files are read as if they
+    were one: tracks may go on from file to file, whatever the order of the files, and rows of different tracks may
+    alternate. Rows of a track need not be sorted by time within a part, but must not overlap in time in two of them; in
+    a large CSV or NPZ file times must increase within each track. An error says so if that is not the case.
 
     Parameters
     ----------
-    path : str or path
+    path : str, path or list of these
         A file with a header line (.csv with commas, semicolons or tabs, .tsv; both also with .gz), .parquet, or .npz.
+        Or several .parquet or .csv files: a directory, with all that are below it; a pattern such as
+        "tracks/*.parquet"; or a list. Names of directories like cell=7 are columns of the files in them, and
+        "__filename" is one that holds the path of the file, for files that are a track each. Files elsewhere have an
+        address, such as "s3://bucket/tracks", for which fsspec and its driver must be installed.
         In an NPZ file arrays are columns, and those with two axes several of them. If it has arrays called x0 and x1,
         or x0, v0, x1 and v1, or inputs and increments, and h, these are transitions themselves, with or without
         groups and covariates, and nothing else needs to be said.
@@ -100,6 +111,8 @@ def read_transitions(
         Variables that are periodic, as in `Transitions`, by the names of the columns.
     second_order : bool
         `state` are positions of a second-order system without its velocities, as in `Transitions.from_positions`.
+    storage_options : dict, optional
+        For files elsewhere: what their fsspec file system is told, such as credentials.
 
     Examples
     --------
@@ -111,14 +124,14 @@ def read_transitions(
     ...     read_transitions(path)
     Transitions(1 transition, 2 inputs, 2 outputs, h = 0.5, 1 group, kind = diffusion)
     """
-    file = _existing(path)
     if chunk_rows is not None:
         count("chunk_rows", chunk_rows)
     limits = step_limits(min_h, max_h)
-    reader = _reader(file)
-    with errors_naming(file):
+    reader = _reader_of(path, storage_options)
+    with errors_naming(reader.path):
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
         n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
+        section_rows = chunk_rows or SECTION_ROWS
         if isinstance(reader, Npz) and state is None and time is None and (form := reader.form()):
             if second_order:
                 raise InputError(
@@ -130,6 +143,8 @@ def read_transitions(
         layout = _layout_of(reader, time, state, track, dt, velocity, unit, covariates, periodic, second_order)
         if n_rows is None:
             return Transitions._from_moves(layout, moves_in_table(layout, next(reader.parts(layout, None)), limits))
+        if isinstance(reader, ParquetFiles | CsvFiles):
+            return parted(reader.sections(layout, section_rows), layout, limits)
         return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows))
 
 
@@ -260,7 +275,7 @@ def _layout_of(
     if track is None:
         track = next((name for name in TRACKS if name in head.columns), None)
     if state is None:
-        used = {time, *TIMES}
+        used = {time, *TIMES, *getattr(reader, "key_names", ())}
         for argument, names in (("track", track), ("velocity", velocity), ("covariates", covariates)):
             used |= set() if names is None else set(column_names(argument, names))
         state = [name for name in head.columns if name not in used and _is_variable(head, name)]
@@ -307,36 +322,36 @@ def _is_variable(head: Table, name: Hashable) -> bool:
     return not str(name).startswith(("Unnamed: ", "__index_level_")) and head.holds_numbers(name)
 
 
-@contextmanager
-def errors_naming(file: Path) -> Iterator[None]:
-    """Let errors name the file, and not what failed inside the packages that read it."""
-    try:
-        yield
-    except MissingPackageError:
-        raise
-    except InputError as error:
-        message = message_of(error)
-        if message.startswith(f"{file}: "):
-            raise InputError(message) from None
-        raise InputError("{file}: {problem}", file=file, problem=message) from None
-    except (ValueError, EOFError, OSError, csv.Error, zlib.error, zipfile.BadZipFile) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # it came from the operating system
-            raise
-        text = "holds nothing" if type(error).__name__ == "EmptyDataError" else f"cannot be read: {str(error).strip()}"
-        if isinstance(error, UnicodeDecodeError):
-            text = f"cannot be read: it is not text in UTF-8 ({error.reason}); save it as UTF-8"
-        raise InputError(f"{file}: {text}") from error
-
-
-def _existing(path: str | os.PathLike[str]) -> Path:
-    """The path of a file; raise unless it exists."""
-    if not isinstance(path, str | os.PathLike):
-        text = "{path} must be the path of a file, got {got}"
+def _reader_of(path: Paths, storage_options: Mapping[str, Any] | None) -> Reader:
+    """What reads the files that a path means."""
+    if not isinstance(path, str | os.PathLike) and not (isinstance(path, Sequence) and not isinstance(path, bytes)):
+        text = "{path} must be the path of a file or a directory, a pattern, or a list of paths, got {got}"
         raise InputError(text, path=Option("path"), got=type(path).__name__)
-    file = Path(path)
-    if file.is_dir():
-        inside = sorted(entry.name for entry in file.iterdir() if entry.name.lower().endswith(SUFFIXES))[:3]
-        raise IsADirectoryError(f"{file} is a directory; give a file" + (f" in it, as {inside[0]}" if inside else ""))
+    if is_one_file(path):
+        return _reader(_existing(Path(os.fspath(path))))  # type: ignore[arg-type]
+    files = found_files(path, storage_options)
+    shown = os.fspath(path) if isinstance(path, str | os.PathLike) else f"{files[0].file}, ..."
+    return _reader_of_many(files, str(files[0].file) if len(files) == 1 else shown)
+
+
+def _reader_of_many(files: list[Found], shown: str) -> Reader:
+    """The reader for several files of one kind."""
+    kinds = {kind: [found for found in files if found.file.name.lower().endswith(kind)] for kind in (PARQUET, CSV)}
+    other = next((found.file for found in files if not found.file.name.lower().endswith(PARQUET + CSV)), None)
+    if other is not None:
+        if len(files) == 1:
+            raise _no_kind(other)
+        raise InputError(f"{other} cannot be read together with others: they must be CSV or Parquet files")
+    if all(kinds.values()):
+        raise InputError(
+            f"{shown}: there are CSV and Parquet files, as {kinds[CSV][0].file} and {kinds[PARQUET][0].file}; give a "
+            "pattern such as 'tracks/*.parquet'"
+        )
+    return ParquetFiles(files, shown) if kinds[PARQUET] else CsvFiles(files, shown)
+
+
+def _existing(file: Path) -> Path:
+    """The path of a file; raise unless it exists."""
     if not file.exists():
         entries = sorted(file.parent.iterdir()) if file.parent.is_dir() else []
         files = [entry.name for entry in entries if entry.is_file()]
@@ -355,13 +370,17 @@ def _stem(name: str) -> str:
 def _reader(file: Path) -> Reader:
     """The reader for a file, by the end of its name."""
     name = file.name.lower()
-    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
+    if name.endswith(CSV):
         return Csv(file)
-    if name.endswith((".parquet", ".pq")):
-        return Parquet(file)
+    if name.endswith(PARQUET):
+        return ParquetFiles([Found(file, file.stat().st_size, {})], file)
     if name.endswith(".npz"):
         return Npz(file)
-    raise InputError(
+    raise _no_kind(file)
+
+
+def _no_kind(file: object) -> InputError:
+    return InputError(
         "{file} is of a kind that cannot be read: expected {suffixes}; {advice}",
         file=file,
         suffixes=", ".join(SUFFIXES),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from itofit.data.parts import PartedTransitions
 from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 
@@ -18,6 +19,8 @@ def those(data: Data, keep: Keep) -> Data:
     """The transitions that a function says to keep."""
     if isinstance(data, Transitions):
         return data[keep(data)]
+    if isinstance(data, PartedTransitions):
+        return data.those(keep)
 
     def kept() -> Iterator[Transitions]:
         for block in data.blocks():

@@ -1,4 +1,4 @@
-"""Readers of files: the columns of a CSV, Parquet or NPZ file, all rows at once or in parts."""
+"""Readers of files: the columns of a CSV or NPZ file, all rows at once or in parts."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from itofit._checks import Either, InputError
 from itofit.data.layout import Layout, Table, optional
+from itofit.data.listing import AnyFile
 from itofit.data.names import Form
 
 HEAD_ROWS = 10_000
@@ -29,7 +30,10 @@ GZIP_RATIO = 5
 class Reader(Protocol):
     """A file of observations: how large it is, what its first rows hold, and its columns, whole or in parts."""
 
-    path: Path
+    @property
+    def path(self) -> object:
+        """What messages call it."""
+        ...
 
     def size(self) -> int:
         """Rough number of bytes of data."""
@@ -48,15 +52,20 @@ class Reader(Protocol):
         ...
 
 
+def size_of_text(file: AnyFile, size: int) -> int:
+    """Rough number of bytes of the text in a file of a size."""
+    return size * (GZIP_RATIO if file.name.lower().endswith(".gz") else 1)
+
+
 class Csv:
     """A text file with a header line; read by pandas."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: AnyFile) -> None:
         self.path = path
 
     def size(self) -> int:
         """Rough number of bytes of text."""
-        return self.path.stat().st_size * (GZIP_RATIO if self.path.name.lower().endswith(".gz") else 1)
+        return size_of_text(self.path, self.path.stat().st_size) if isinstance(self.path, Path) else 0
 
     def head(self) -> Table:
         """The first rows of all columns."""
@@ -79,6 +88,7 @@ class Csv:
     def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
         """The columns of the layout; tracks are read as text, so that their type is the same in every part."""
         separator, names = self._header()
+        self._check_columns(names, layout)
         chosen = {"usecols": list(layout.columns), "dtype": dict.fromkeys(layout.track, str)}
         if n_rows is None:
             yield self._table(self._read(separator, names, **chosen), 0)
@@ -89,6 +99,11 @@ class Csv:
                 yield self._table(frame, start)
                 start += len(frame)
 
+    def _check_columns(self, names: list[str], layout: Layout) -> None:
+        table = Table({name or f"Unnamed: {i}": () for i, name in enumerate(names)})
+        for name, argument in layout.columns.items():
+            table.check(argument, name)
+
     def columns_of(self, name: Hashable) -> list[Hashable]:
         """The column of this name itself."""
         return [name]
@@ -96,7 +111,7 @@ class Csv:
     def _read(self, separator: str, names: list[str], **options: Any) -> Any:  # noqa: ANN401
         pandas = optional("pandas", "reading CSV files")
         return pandas.read_csv(
-            self.path,
+            self._source(),
             sep=separator,
             encoding="utf-8-sig",
             names=[name or f"Unnamed: {i}" for i, name in enumerate(names)] or None,
@@ -111,10 +126,28 @@ class Csv:
     def _table(self, frame: Any, start: int) -> Table:  # noqa: ANN401
         return Table(frame, lambda i: f"line {self.line(start + i)}")
 
+    def _source(self) -> Path | IO[bytes]:
+        """What pandas reads."""
+        if isinstance(self.path, Path):
+            return self.path
+        source = self.path.open("rb")
+        return gzip.open(source) if self._is_compressed else source  # type: ignore[return-value]
+
+    @property
+    def _is_compressed(self) -> bool:
+        return self.path.name.lower().endswith(".gz")
+
     def _open(self) -> TextIO:
-        if self.path.name.lower().endswith(".gz"):
-            return gzip.open(self.path, "rt", encoding="utf-8-sig", newline="")
-        return self.path.open(encoding="utf-8-sig", newline="")
+        if self._is_compressed:
+            source = self.path if isinstance(self.path, Path) else self.path.open("rb")
+            return gzip.open(source, "rt", encoding="utf-8-sig", newline="")
+        opened: Any = self.path.open("r", encoding="utf-8-sig", newline="")
+        text: TextIO = opened
+        return text
+
+    def names(self) -> list[str]:
+        """The names of the columns; none if the file is empty."""
+        return self._header()[1]
 
     def _header(self) -> tuple[str, list[str]]:
         """The separator and the names in the first line, without spaces around them."""
@@ -136,45 +169,6 @@ class Csv:
                 if seen == row:
                     return reader.line_num
         raise InputError("has changed while it was read")
-
-
-class Parquet:
-    """A Parquet file, read by pyarrow."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def size(self) -> int:
-        """Bytes of all columns, uncompressed."""
-        with self._file() as file:
-            metadata = file.metadata
-            return int(sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)))
-
-    def head(self) -> Table:
-        """The first rows of all columns."""
-        with self._file() as file:
-            rows = next(file.iter_batches(batch_size=HEAD_ROWS), None)
-            return Table((file.schema_arrow.empty_table() if rows is None else rows).to_pandas(ignore_metadata=True))
-
-    def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
-        """The columns of the layout."""
-        names = list(layout.columns)
-        with self._file() as file:
-            if n_rows is None:
-                yield Table(file.read(columns=names).to_pandas(ignore_metadata=True), _numbered(0))
-                return
-            start = 0
-            for rows in file.iter_batches(batch_size=n_rows, columns=names):
-                yield Table(rows.to_pandas(ignore_metadata=True), _numbered(start))
-                start += rows.num_rows
-
-    def columns_of(self, name: Hashable) -> list[Hashable]:
-        """The column of this name itself."""
-        return [name]
-
-    def _file(self) -> Any:  # noqa: ANN401
-        optional("pandas", "reading Parquet files")
-        return optional("pyarrow.parquet", "reading Parquet files").ParquetFile(self.path)
 
 
 class ArrayHeader(NamedTuple):

@@ -24,6 +24,7 @@ from itofit._checks import (
     positive,
 )
 from itofit.data.covariates import Covariates, covariates_of_trajectories
+from itofit.data.file_rows import FileRows
 from itofit.data.step_limits import StepLimits
 
 MANY_VARIABLES = 10
@@ -219,6 +220,7 @@ class Observations(NamedTuple):
     place: Callable[[int], str]  # what to call the row at a position
     time: Callable[[int], str]  # its time as the table shows it
     n_covariates: int = 0
+    files: FileRows | None = None  # which rows came from which file, if they came from several
 
     def take(self, order: Int) -> Observations:
         """The rows at some positions, in their order."""
@@ -250,23 +252,47 @@ def moves_in(observations: Observations, dt: float | None, *, sort: bool) -> Mov
     Rows of a track may be anywhere in the table. With `sort` they are sorted by time if they are not, with a warning;
     otherwise times that go backward are an error.
     """
+    ordered, unsorted = in_order(observations, sort=sort)
+    if n := len(unsorted):
+        warn_of_sorted(n, None if observations.labels is None else len(observations.labels), stacklevel=5)
+    return moves_between(ordered, dt)
+
+
+def in_order(observations: Observations, *, sort: bool) -> tuple[Observations, Int]:
+    """Rows of each track together and in the order of their times, and the numbers of the tracks that were not.
+
+    Without `sort` times that go backward are an error.
+    """
     observations = _by_track(observations)
+    if observations.clock is None:
+        return observations, np.zeros(0, dtype=np.intp)
+    ordered, unsorted = _in_time(observations, observations.track[1:] == observations.track[:-1], sort)
+    if ordered.files is not None:
+        ordered.files.check_apart(ordered.row, ordered.track, ordered.track_name, ordered.time)
+    return ordered, unsorted
+
+
+def moves_between(observations: Observations, dt: float | None) -> Moves:
+    """All moves from a row to the next one of its track, given rows in order."""
+    kept, h = starts_of_moves(observations, dt)
+    groups = None if observations.labels is None else observations.labels.take(observations.track.take(kept))
+    start, end = (rows.take(kept, axis=0) for rows in (observations.states, observations.states[1:]))
+    return Moves(start, end, h, groups)
+
+
+def starts_of_moves(observations: Observations, dt: float | None) -> tuple[Int, Float]:
+    """The rows from which a move leads to the next one, and the time that each took, (n,) both."""
     same = observations.track[1:] == observations.track[:-1]
     if observations.clock is None:
         steps = np.full(len(same), dt)
     else:
-        observations = _in_time(observations, same, sort)
-        assert observations.clock is not None
         with np.errstate(invalid="ignore"):  # between rows without a time
             steps = np.diff(observations.clock)
         if (twice := same & (steps == 0) & np.isfinite(observations.clock[1:])).any():
             _raise_repeated(observations, int(np.argmax(twice)))
     known = complete(observations.states[:, : observations.states.shape[1] - observations.n_covariates])
     kept = np.flatnonzero(same & known[1:] & known[:-1])
-    groups = None if observations.labels is None else observations.labels[observations.track[kept]]
-    return Moves(
-        observations.states[kept], observations.states[kept + 1], np.asarray(steps, dtype=np.float64)[kept], groups
-    )
+    return kept, np.asarray(steps, dtype=np.float64).take(kept)
 
 
 def _by_track(observations: Observations) -> Observations:
@@ -276,8 +302,11 @@ def _by_track(observations: Observations) -> Observations:
     return observations.take(np.argsort(observations.track, kind="stable"))
 
 
-def _in_time(observations: Observations, same: npt.NDArray[np.bool_], sort: bool) -> Observations:
-    """Rows of each track in the order of their times; one without a time is a gap after the row it follows."""
+def _in_time(observations: Observations, same: npt.NDArray[np.bool_], sort: bool) -> tuple[Observations, Int]:
+    """Rows of each track in the order of their times, and the tracks in which they were not.
+
+    A row without a time is a gap after the row it follows.
+    """
     assert observations.clock is not None
     key, missing = observations.clock, np.isnan(observations.clock)
     if missing.any():
@@ -288,7 +317,7 @@ def _in_time(observations: Observations, same: npt.NDArray[np.bool_], sort: bool
     with np.errstate(invalid="ignore"):
         backward = same & (np.diff(key) < 0)
     if not backward.any():
-        return observations
+        return observations, np.zeros(0, dtype=np.intp)
     if not sort:
         i = int(np.argmax(backward)) + 1
         row = int(observations.row[i])
@@ -303,10 +332,18 @@ def _in_time(observations: Observations, same: npt.NDArray[np.bool_], sort: bool
                 command="sort the file",
             ),
         )
-    n = len(np.unique(observations.track[1:][backward]))
-    which = "the rows" if observations.labels is None else f"the rows of {n} of {len(observations.labels)} tracks"
-    warnings.warn(f"{which} were not in the order of their times and have been sorted", DataWarning, stacklevel=5)
-    return observations.take(np.lexsort((key, observations.track)))
+    if observations.files is not None:  # that files are not in the order of time is no news
+        backward &= observations.files.of_one(observations.row)
+    unsorted = np.unique(observations.track[1:][backward])
+    return observations.take(np.lexsort((key, observations.track))), unsorted
+
+
+def warn_of_sorted(n: int, n_tracks: int | None, stacklevel: int = 3) -> None:
+    """Warn that the rows of n of the tracks were sorted; of the only one, without a name, if n_tracks is None."""
+    which = "the rows" if n_tracks is None else f"the rows of {n} of {n_tracks} tracks"
+    warnings.warn(
+        f"{which} were not in the order of their times and have been sorted", DataWarning, stacklevel=stacklevel
+    )
 
 
 def _raise_repeated(observations: Observations, i: int) -> None:

@@ -22,6 +22,7 @@ from itofit.data.trajectories import Moves, complete, moves_in_trajectories
 
 if TYPE_CHECKING:
     from itofit.data.blocked import BlockedTransitions
+    from itofit.data.parts import PartedTransitions
 
 
 class Transitions(MoveRows, FromPositions):
@@ -254,8 +255,9 @@ class Transitions(MoveRows, FromPositions):
 
         Parameters
         ----------
-        df : pandas.DataFrame
-            Or anything with `columns` and `to_numpy`; one row for each observation.
+        df : DataFrame
+            Of pandas, Polars, Arrow or any other library that has the Arrow interface or that narwhals knows; one row
+            for each observation.
         state : name or list of names
             Columns of the variables that move: numbers of any type. They give their names to the result.
         time : name, optional
@@ -290,6 +292,52 @@ class Transitions(MoveRows, FromPositions):
         layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
         limits = step_limits(min_h, max_h)
         return cls._from_moves(layout, moves_in_table(layout, Table(df), limits))
+
+    @classmethod
+    def from_dask(
+        cls,
+        frame: Any,  # noqa: ANN401
+        *,
+        state: ColumnNames,
+        time: Hashable | None = None,
+        track: ColumnNames | None = None,
+        dt: float | None = None,
+        velocity: ColumnNames | None = None,
+        unit: str | None = None,
+        min_h: float | None = None,
+        max_h: float | None = None,
+        covariates: ColumnNames | None = None,
+        periodic: Periodic | None = None,
+        second_order: bool = False,
+    ) -> PartedTransitions:
+        """All moves between consecutive rows of the tracks in a Dask data frame.
+
+        Partitions are computed again for each pass of `fit`, each where it is needed: by the threads of this machine,
+        or by the workers of ``fit(data, client=client)``. Only the ends of tracks come to this machine. Tracks may
+        cross partitions, in any order of these; rows of a track are sorted by time within a partition, and must not
+        overlap in time in two of them. A partition that follows from all others, after a shuffle, is computed with all
+        of them: write such a frame to files, or persist it.
+
+        Parameters
+        ----------
+        frame : dask.dataframe.DataFrame
+            One row for each observation; partitions may be empty.
+        state, time, track, dt, velocity, unit, min_h, max_h, covariates, periodic, second_order
+            As in `from_dataframe`.
+
+        Examples
+        --------
+        >>> import itofit, pandas as pd, dask.dataframe as dd
+        >>> df = pd.DataFrame({"cell": ["a", "a", "b", "b"], "t": [0.0, 0.5, 0.0, 1.0], "x": [1.0, 1.5, 4.0, 2.0]})
+        >>> frame = dd.from_pandas(df, npartitions=3, sort=False)
+        >>> data = itofit.Transitions.from_dask(frame, time="t", state="x", track="cell")
+        >>> len(data), next(data.blocks()).increments.ravel()
+        (2, array([ 0.5, -2. ]))
+        """
+        from itofit.data.dask_frames import transitions_of_dask  # noqa: PLC0415  (they are made of Transitions)
+
+        layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
+        return transitions_of_dask(frame, layout, step_limits(min_h, max_h))
 
     @classmethod
     def from_blocks(

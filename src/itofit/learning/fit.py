@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from time import perf_counter
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from itofit._blocks import n_threads
 from itofit._checks import RNG, InputError, Option, generator
 from itofit._progress import Progress
+from itofit.data.cluster import Client, Cluster, on_cluster
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic
 from itofit.data.survey import survey
@@ -25,6 +27,7 @@ from itofit.learning.verdicts import check_learnable, warn_if_unsettled, warn_of
 from itofit.matrices.links import LinkName
 from itofit.matrices.symmetric import Structure
 from itofit.model.learned import LearnedSDE
+from itofit.model.training import Work
 from itofit.waves.parameters import ARFF
 
 
@@ -45,6 +48,7 @@ def fit(
     measurement_noise: NoiseOption = "auto",
     rng: RNG = None,
     progress: bool | None = None,
+    client: Client | None = None,
 ) -> LearnedSDE:
     """Learn the drift f and the covariance Σ of dx = f dt + σ dW, Σ = σσᵀ, from transitions.
 
@@ -102,6 +106,10 @@ def fit(
         The same seed and data give the same result.
     progress : bool, optional
         Show progress; None: on a terminal, after two seconds.
+    client : distributed.Client, optional
+        A Dask client: every pass over the data runs on its workers, with the same result to the last bit. For data in
+        parts, such as directories of files and Dask data frames; data in memory are worked on where they are, and the
+        summary says so (docs/cluster.md).
 
     Returns
     -------
@@ -144,6 +152,7 @@ def fit(
         rng=rng,
     )
     _check_data(data, options)
+    data, began = on_cluster(data, client), perf_counter()
     random, seed = generator(rng)
     with Progress(progress) as bar:
         statistics = survey(data, bar)
@@ -162,7 +171,22 @@ def fit(
     if data.kind != "positions":  # whose increments are not those of velocities
         warn_of_failures(sde, task.survey, options)
     sde = sde if decision is None else decision.sde
-    return sde if options.ensemble is None else _with_members(sde, decision, task, options.ensemble, progress)
+    if options.ensemble is not None:
+        sde = _with_members(sde, decision, task, options.ensemble, progress)
+    return sde if client is None else _with_work(sde, data, perf_counter() - began)
+
+
+def _with_work(sde: LearnedSDE, data: Data, seconds: float) -> LearnedSDE:
+    """A model that says what was done on a cluster."""
+    work = Work(n_passes=0, n_workers=0, pass_seconds=0.0, client_seconds=seconds)
+    if isinstance(cluster := getattr(data, "cluster", None), Cluster):
+        work = Work(
+            n_passes=cluster.n_passes,
+            n_workers=cluster.n_workers,
+            pass_seconds=cluster.seconds,
+            client_seconds=max(0.0, seconds - cluster.seconds),
+        )
+    return replace(sde, data=replace(sde.data, work=work))
 
 
 def _learned(task: Task) -> LearnedSDE:

@@ -20,7 +20,7 @@ from itofit.learning.automatic.drift import Drift
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.spread import posterior_squares
 from itofit.matrices.symmetric import factors
-from itofit.model.sde import BATCH_ROWS
+from itofit.model.likelihood import BATCH_ROWS
 from itofit.model.training import variances
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries

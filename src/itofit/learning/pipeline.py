@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -24,7 +24,7 @@ from itofit.learning.options import FitOptions
 from itofit.matrices.links import LINKS, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.learned import LearnedSDE
-from itofit.model.sde import BATCH_ROWS
+from itofit.model.likelihood import BATCH_ROWS
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, LeftOut, StepCorrection
 
 MOST_REWEIGHTED = 4
@@ -61,10 +61,12 @@ class Learned(NamedTuple):
     searched_on: str = "all of them"
     drift_in_noise_units: bool = False
 
-    def floored(self, x: Float) -> npt.NDArray[np.bool_]:
-        """Where Σ needs its limits, at inputs x of shape (n, m): shape (n,)."""
-        shape = Shape(self.structure, len(self.factor))
-        return LINKS[self.link].covariance(self.covariance.series(x), self.factor, shape, self.limits)[1]
+    @property
+    def floored(self) -> Callable[[Float], npt.NDArray[np.bool_]]:
+        """Where Σ needs its limits: a function of inputs of shape (n, m), with values of shape (n,)."""
+        link, series, factor, limits = LINKS[self.link], self.covariance.series, self.factor, self.limits
+        shape = Shape(self.structure, len(factor))
+        return lambda x: link.covariance(series(x), factor, shape, limits)[1]
 
 
 class Correction(NamedTuple):
@@ -136,9 +138,10 @@ def functions_of_one_step(method: Method[F, P, C]) -> tuple[F, C]:
 
 def floored_shares(task: Task, *all_learned: Learned) -> Iterator[float]:
     """The share of the data at which each of some covariances needs its limits, in one pass."""
+    all_floored = [learned.floored for learned in all_learned]
 
     def n_floored(block: Transitions, number: int) -> Float:
-        return np.array([learned.floored(block.inputs).sum() for learned in all_learned])
+        return np.array([floored(block.inputs).sum() for floored in all_floored])
 
     for n in add_up(task.data, n_floored, most_rows=BATCH_ROWS):
         yield int(n) / task.survey.n_rows

@@ -33,6 +33,7 @@ from itofit.model.training import (
     StepOutcome,
     Stop,
     Training,
+    Work,
 )
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
@@ -50,6 +51,7 @@ RECORDS = (
     ARFF,
     DataSummary,
     LeftOut,
+    Work,
     StepCorrection,
     MeasurementNoise,
     HiddenVelocity,
@@ -349,3 +351,9 @@ def _check_origin(sde: LearnedSDE) -> None:
         count("data.left_out.n", left_out.n)
         if not positive("data.left_out.max_h", left_out.max_h) < positive("data.left_out.longest", left_out.longest):
             raise InputError("data.left_out must be longer than its max_h")
+    if (work := sde.data.work) is not None:
+        _check_kind("data.work", work, Work)
+        for name in ("n_passes", "n_workers"):
+            count(f"data.work.{name}", getattr(work, name), least=0)
+        for name in ("pass_seconds", "client_seconds"):
+            positive(f"data.work.{name}", getattr(work, name), zero=True)

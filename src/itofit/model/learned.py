@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Literal, overload
+from functools import partial
+from typing import Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import Float, InputError, Option, flag, fraction
+from itofit.data.cluster import Client, on_cluster
 from itofit.data.names import Kind, names_of
 from itofit.data.passes import Data
-from itofit.data.transitions import Transitions
 from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import States, smoothed_states
-from itofit.model.likelihood import student_nll
+from itofit.model.likelihood import BATCH_ROWS, LossOptions, predictive_losses, summed
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
-from itofit.model.sde import BATCH_ROWS, SDE
+from itofit.model.sde import SDE
 from itofit.model.summary import dimensions, summary_of
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
 
 UNLIMITED = np.array([[-np.inf], [np.inf]])
 BEYOND_LIMITS = 10.0
 """Factor beyond the limits of Σ at which intervals of variances end."""
-LEAST_FREEDOM, MOST_FREEDOM = 1.0, 1e6
-"""Degrees of freedom of Student's distribution: where Σ could be anything, and where it is Gaussian to a millionth."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -300,14 +299,24 @@ class LearnedSDE(SDE):
 
     @overload
     def nll(
-        self, data: Data, pointwise: Literal[False] = False, scheme: Scheme | None = None, *, predictive: bool = False
+        self,
+        data: Data,
+        pointwise: Literal[False] = False,
+        scheme: Scheme | None = None,
+        **options: Unpack[LossOptions],
     ) -> float: ...
     @overload
     def nll(
-        self, data: Data, pointwise: Literal[True], scheme: Scheme | None = None, *, predictive: bool = False
+        self, data: Data, pointwise: Literal[True], scheme: Scheme | None = None, **options: Unpack[LossOptions]
     ) -> Float: ...
     def nll(
-        self, data: Data, pointwise: bool = False, scheme: Scheme | None = None, *, predictive: bool = False
+        self,
+        data: Data,
+        pointwise: bool = False,
+        scheme: Scheme | None = None,
+        *,
+        predictive: bool = False,
+        client: Client = None,
     ) -> float | Float:
         """Mean negative log-likelihood of transitions: smaller is better.
 
@@ -325,6 +334,8 @@ class LearnedSDE(SDE):
             Count what the model does not know: the error of the drift adds to the noise of a step, and where Σ is
             uncertain steps have the heavy tails of Student's distribution (docs/error-bars.md). False: Gaussian steps
             of `drift` and `covariance` as they are, which loses much where few data leave them uncertain.
+        client : distributed.Client, optional
+            A Dask client whose workers make the pass over the data, as in `itofit.fit`.
 
         Of a model with `measurement_noise` it is the likelihood of the observation at the end of each transition given
         all before it in its track: that of the innovations of a filter.
@@ -339,7 +350,7 @@ class LearnedSDE(SDE):
         (199,)
         """
         if not flag("predictive", predictive):
-            return super().nll(data, pointwise, scheme)  # type: ignore[call-overload]
+            return super().nll(data, pointwise, scheme, client=client)  # type: ignore[call-overload]
         if self.measurement_noise is not None:
             raise InputError(
                 "{option} is for states that were observed as they are; this model has errors of measurement",
@@ -347,22 +358,7 @@ class LearnedSDE(SDE):
             )
         scheme = self._checked_scheme(scheme)
         self._check_data("nll", data)
-        return self._summed(lambda block: self._predictive_nll(block, scheme), data, pointwise)
-
-    def _predictive_nll(self, block: Transitions, scheme: Scheme) -> Float:
-        """Loss of each transition, with the errors of drift and covariance in its distribution.
-
-        Errors of the outputs' drifts are correlated as their noises are, which is so for regressions on the same
-        features. A variance whose relative standard deviation is s is as well known as from ν = 2/s² observations.
-        """
-        mean, covariance = self._moments(block.inputs, block.h, scheme)
-        _, drift_error = self.drift(block.inputs, return_std=True)
-        sigma, sigma_error = (np.diagonal(a, axis1=1, axis2=2) for a in self.covariance(block.inputs, return_std=True))
-        noise = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-        added = np.sqrt(block.h)[:, None] * drift_error / noise
-        covariance = covariance * (1 + added[:, :, None] * added[:, None, :])
-        freedom = 2 / np.mean((sigma_error / sigma) ** 2, axis=1).clip(2 / MOST_FREEDOM, 2 / LEAST_FREEDOM)
-        return student_nll(block.increments, block.h, mean, covariance, freedom)
+        return summed(partial(predictive_losses, sde=self, scheme=scheme), on_cluster(data, client), pointwise)
 
     # States behind observations
 

@@ -2,11 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypedDict
+
 import numpy as np
 from scipy.special import gammaln
 
 from itofit._checks import Float
+from itofit.data.cluster import Client
+from itofit.data.passes import Data, add_up
+from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
+from itofit.model.finite_step import Scheme
+
+if TYPE_CHECKING:
+    from itofit.model.learned import LearnedSDE
+
+BATCH_ROWS = 65_536
+"""Rows taken together where each has a matrix of its own, to bound the memory of all."""
+LEAST_FREEDOM, MOST_FREEDOM = 1.0, 1e6
+"""Degrees of freedom of Student's distribution: where Σ could be anything, and where it is Gaussian to a millionth."""
+
+
+class LossOptions(TypedDict, total=False):
+    """Options of `LearnedSDE.nll` that say nothing of what it returns."""
+
+    predictive: bool
+    client: Client
+
+
+def summed(losses: Callable[[Transitions], Float], data: Data, pointwise: bool) -> float | Float:
+    """Losses (n,) of transitions, or their mean."""
+
+    def total(block: Transitions, number: int) -> tuple[float, int]:
+        return float(losses(block).sum()), len(block)
+
+    if pointwise:
+        return np.concatenate(add_up(data, lambda block, number: [losses(block)], most_rows=BATCH_ROWS))
+    loss, n = add_up(data, total, most_rows=BATCH_ROWS)
+    return loss / n
+
+
+def predictive_losses(block: Transitions, sde: LearnedSDE, scheme: Scheme) -> Float:
+    """Loss of each transition, with the errors of drift and covariance in its distribution.
+
+    Errors of the outputs' drifts are correlated as their noises are, which is so for regressions on the same features.
+    A variance whose relative standard deviation is s is as well known as from ν = 2/s² observations.
+    """
+    mean, covariance = sde._moments(block.inputs, block.h, scheme)
+    _, drift_error = sde.drift(block.inputs, return_std=True)
+    sigma, sigma_error = (np.diagonal(a, axis1=1, axis2=2) for a in sde.covariance(block.inputs, return_std=True))
+    noise = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    added = np.sqrt(block.h)[:, None] * drift_error / noise
+    covariance = covariance * (1 + added[:, :, None] * added[:, None, :])
+    freedom = 2 / np.mean((sigma_error / sigma) ** 2, axis=1).clip(2 / MOST_FREEDOM, 2 / LEAST_FREEDOM)
+    return student_nll(block.increments, block.h, mean, covariance, freedom)
 
 
 def gaussian_nll(increments: Float, h: Float, drift: Float, covariance: Float) -> Float:

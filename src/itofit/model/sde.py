@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import numpy as np
@@ -27,9 +26,10 @@ from itofit._checks import (
     positive,
 )
 from itofit._progress import Progress
+from itofit.data.cluster import Client, on_cluster
 from itofit.data.layout import optional
 from itofit.data.names import Kind, check_variables, with_velocities
-from itofit.data.passes import Data, add_up
+from itofit.data.passes import Data
 from itofit.data.periods import endless, wrapped
 from itofit.data.trajectories import frame_of
 from itofit.data.transitions import Transitions
@@ -37,12 +37,9 @@ from itofit.matrices.symmetric import Factor, factors, square_root
 from itofit.model.drivers import Drive, driver_of, refuse_state_alone
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import innovations, total_loss
-from itofit.model.likelihood import gaussian_nll
+from itofit.model.likelihood import gaussian_nll, summed
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.simulation import Outside, Steps, gaussian_paths, not_simulated, outside_text
-
-BATCH_ROWS = 65_536
-"""Rows taken together where each has a matrix of its own, to bound the memory of all."""
 
 
 class SDE(ABC):
@@ -232,10 +229,16 @@ class SDE(ABC):
     # How good it is
 
     @overload
-    def nll(self, data: Data, pointwise: Literal[False] = False, scheme: Scheme | None = None) -> float: ...
+    def nll(
+        self, data: Data, pointwise: Literal[False] = False, scheme: Scheme | None = None, *, client: Client = None
+    ) -> float: ...
     @overload
-    def nll(self, data: Data, pointwise: Literal[True], scheme: Scheme | None = None) -> Float: ...
-    def nll(self, data: Data, pointwise: bool = False, scheme: Scheme | None = None) -> float | Float:
+    def nll(
+        self, data: Data, pointwise: Literal[True], scheme: Scheme | None = None, *, client: Client = None
+    ) -> Float: ...
+    def nll(
+        self, data: Data, pointwise: bool = False, scheme: Scheme | None = None, *, client: Client = None
+    ) -> float | Float:
         """Mean negative log-likelihood of transitions, as Gaussian steps: smaller is better.
 
         Parameters
@@ -248,6 +251,8 @@ class SDE(ABC):
             The moments of a step: those of Euler and Maruyama, h f and h Σ, which is the loss of the paper; or those
             of `step_moments`, with which models of data with different h can be compared. None: the model's own
             `scheme`.
+        client : distributed.Client, optional
+            A Dask client, on whose workers the pass over the data runs, as in `itofit.fit`.
 
         Of a model with `measurement_noise`, and of positions alone, it is the likelihood of the observation at the end
         of each transition given all before it in its track: that of the innovations of a filter.
@@ -255,23 +260,12 @@ class SDE(ABC):
         scheme = self._checked_scheme(scheme)
         self._check_data("nll", data)
         if self._seen_through_filter(data):
-            return self._nll_of_observations(data, pointwise, scheme)
+            return self._nll_of_observations(on_cluster(data, client), pointwise, scheme)
 
         def losses(block: Transitions) -> Float:
             return gaussian_nll(block.increments, block.h, *self._moments(block.inputs, block.h, scheme))
 
-        return self._summed(losses, data, pointwise)
-
-    def _summed(self, losses: Callable[[Transitions], Float], data: Data, pointwise: bool) -> float | Float:
-        """Losses (n,) of transitions, or their mean."""
-
-        def total(block: Transitions, number: int) -> tuple[float, int]:
-            return float(losses(block).sum()), len(block)
-
-        if pointwise:
-            return np.concatenate(add_up(data, lambda block, number: [losses(block)], most_rows=BATCH_ROWS))
-        loss, n = add_up(data, total, most_rows=BATCH_ROWS)
-        return loss / n
+        return summed(losses, on_cluster(data, client), pointwise)
 
     def _nll_of_observations(self, data: Data, pointwise: bool, scheme: Scheme) -> float | Float:
         """`nll` of a model whose state is seen through noise: that of the innovations."""

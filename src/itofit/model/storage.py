@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from itofit._checks import ModelFileError
 
-FORMAT = 7
+FORMAT = 8
 """Version of the file format; a reader refuses files of any other."""
 
 _METADATA = "metadata"

@@ -65,6 +65,8 @@ def summary_of(sde: LearnedSDE) -> str:
         lines.append(_line("step", "its length is part of the filter: f and Σ are those of the equation"))
     if sde.step_correction is not None:
         lines.append(_line("step", str(sde.step_correction)))
+    if sde.data.work is not None:
+        lines.append(_line("work", str(sde.data.work)))
     lines.append(_line("seed", "a generator was given" if sde.seed is None else str(sde.seed)))
     return "\n".join(lines)
 

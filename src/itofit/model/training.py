@@ -154,6 +154,33 @@ class LeftOut:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Work:
+    """What was done on a cluster, and what on the client.
+
+    Parameters
+    ----------
+    n_passes : int
+        Passes over the data that workers made; 0 if the data were in the client's memory.
+    n_workers : int
+        The most workers that there were.
+    pass_seconds, client_seconds : float
+        The time that these passes took, and that of everything else.
+    """
+
+    n_passes: int
+    n_workers: int
+    pass_seconds: float
+    client_seconds: float
+
+    def __str__(self) -> str:
+        if not self.n_passes:
+            return f"all of it on the client, in whose memory the data are, in {self.client_seconds:.1f} s"
+        workers = plural(self.n_workers, "worker")
+        passes = f"{self.n_passes} passes over the data on {workers} in {self.pass_seconds:.1f} s"
+        return f"{passes}; {self.client_seconds:.1f} s on the client, with sums and samples of them"
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataSummary:
     """What a model was learned from, in a few numbers."""
 
@@ -163,6 +190,7 @@ class DataSummary:
     h_mean: float
     h_max: float
     left_out: LeftOut | None = None
+    work: Work | None = None  # on a cluster, if a client was given
 
     def __str__(self) -> str:
         groups = "" if self.n_groups is None else f" in {plural(self.n_groups, 'group')}"

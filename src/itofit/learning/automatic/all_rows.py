@@ -39,6 +39,32 @@ class Functions(NamedTuple):
     sigma: Sigma
 
 
+class Features:
+    """Features of a drift and a covariance at the places of transitions.
+
+    Those of the first parts are kept from one pass to the next, where passes are made in one process.
+    """
+
+    def __init__(self, scaling: Scaling, drift: Basis, covariance: Basis | None) -> None:
+        self.scaling, self.drift, self.covariance = scaling, drift, covariance
+        n_columns = len(drift.penalty) + (0 if covariance is None else len(covariance.penalty))
+        self.n_kept = KEPT_NUMBERS // (ROWS_AT_ONCE * n_columns)
+        self.kept: dict[int, tuple[Float, Float]] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"kept": {}}  # workers make their own
+
+    def __call__(self, part: Transitions, number: int) -> tuple[Float, Float]:
+        """Those of the drift and of the covariance, at the part of the data that has a number."""
+        if number in self.kept:
+            return self.kept[number]
+        u = self.scaling.points(part.inputs)
+        features = self.drift.at(u), features_at(self.covariance, u)
+        if number < self.n_kept:
+            self.kept[number] = features
+        return features
+
+
 class AllRows:
     """Passes over all transitions, with the features of a drift and a covariance.
 
@@ -55,39 +81,29 @@ class AllRows:
     """
 
     def __init__(self, data: Data, n_rows: int, scaling: Scaling, basis: Basis, sigma: Sigma, bar: Progress) -> None:
-        self.data, self.n_rows, self.scaling, self.bar = data, n_rows, scaling, bar
+        self.data, self.n_rows, self.bar = data, n_rows, bar
         self.basis, self.sigma = basis, sigma
-        n_columns = len(basis.penalty) + (0 if sigma.basis is None else len(sigma.basis.penalty))
-        self.n_kept = KEPT_NUMBERS // (ROWS_AT_ONCE * n_columns)
-        self.kept: dict[int, tuple[Float, Float]] = {}  # features of the first parts, from one pass to the next
-
-    def features(self, part: Transitions, number: int) -> tuple[Float, Float]:
-        """Those of the drift and of the covariance."""
-        if number in self.kept:
-            return self.kept[number]
-        u = self.scaling.points(part.inputs)
-        features = self.basis.at(u), features_at(self.sigma.basis, u)
-        if number < self.n_kept:
-            self.kept[number] = features
-        return features
+        self.features = Features(scaling, basis, sigma.basis)
 
     def improved_drift(self, drift: Drift) -> Drift:
         """The drift with amplitudes from all transitions."""
+        features, sigma = self.features, self.sigma
 
         def equations(part: Transitions, number: int) -> tuple[Float, Float]:
-            X, own = self.features(part, number)
-            return normal_equations(with_intercept(X), part.h, part.increments, self.sigma.precision(own))
+            X, own = features(part, number)
+            return normal_equations(with_intercept(X), part.h, part.increments, sigma.precision(own))
 
         return resolved_drift(*self._pass(equations, "drift"), self.basis, drift)
 
     def improved(self, drift: Drift) -> Functions:
         """Drift and covariance with amplitudes from all transitions."""
         drift = self.improved_drift(drift)
-        fit, inverse = self.sigma.fit, np.linalg.inv(self.sigma.L)
+        fit, inverse, features = self.sigma.fit, np.linalg.inv(self.sigma.L), self.features
+        intercept, c = drift.intercept, np.ascontiguousarray(drift.c)  # as it is after it was sent to workers
 
         def products(part: Transitions, number: int) -> tuple[Float, Float]:
-            X, own = self.features(part, number)
-            residual = part.increments - part.h[:, None] * (drift.intercept + X @ drift.c)
+            X, own = features(part, number)
+            residual = part.increments - part.h[:, None] * (intercept + X @ c)
             return own, outer_entries(residual @ inverse.T / np.sqrt(part.h)[:, None], fit.shape.structure)
 
         def losses(trials: list[Float]) -> list[Losses]:

@@ -101,6 +101,9 @@ class Plan:
             self.side = SIDE_OF_ALL[m]
             self.fold_of_cell = np.random.default_rng([seed, 3]).permutation(self.side**m) % FOLDS
 
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"survey": None}  # workers need none of it, and it knows every track
+
     @property
     def most_rows(self) -> int:
         """Of a subset, at most."""

@@ -44,7 +44,7 @@ from itofit.learning.spread import Posterior, spread_series
 from itofit.learning.steps import undo_step
 from itofit.learning.verdicts import check_noise
 from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
-from itofit.model.sde import BATCH_ROWS
+from itofit.model.likelihood import BATCH_ROWS
 from itofit.model.training import SWITCHED_OFF, Candidate, LearnedFunction
 from itofit.waves.scaling import Scaling
 from itofit.waves.wave_groups import linear_terms
@@ -134,12 +134,13 @@ class Automatic:
         """Peaks that stand out of what waves leave over of all transitions."""
         m = self.data.n_inputs
         lattice = Lattice(self.task.rng, m, reach_of(m), targets.periodic)
-        mean, n_rows = targets.mean, self.task.survey.n_rows
+        mean, n_rows, scaling = targets.mean, self.task.survey.n_rows, self.scaling
+        basis, amplitudes, V = waves.basis, waves.amplitudes, waves.V
 
         def sums(block: Transitions, number: int) -> Sums:
-            u = self.scaling.points(block.inputs)
-            rates = mean + waves.basis.sums(u, waves.amplitudes)
-            return lattice.sums(u, (block.increments - block.h[:, None] * rates) @ waves.V.T)
+            u = scaling.points(block.inputs)
+            rates = mean + basis.sums(u, amplitudes)
+            return lattice.sums(u, (block.increments - block.h[:, None] * rates) @ V.T)
 
         def shown(n_done: int) -> None:
             self.bar.show("drift", f"what is left over, {n_done:,} of {n_rows:,} transitions", n_done / n_rows)

@@ -26,7 +26,7 @@ from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
 from itofit.model.hidden.windows import InOrder, Overlapping
 from itofit.model.learned import LearnedSDE
-from itofit.model.sde import BATCH_ROWS
+from itofit.model.likelihood import BATCH_ROWS
 
 LEVEL = 0.01
 """Probability that errors of measurement are taken for real where there are none."""

@@ -101,13 +101,13 @@ class Tracks:
 
     def sums(self, model: NoisyModel) -> TrackSums:
         """One pass over the data, with all normal equations."""
-        fit = model.sigma.fit
+        fit, share = model.sigma.fit, self.share
         errors = error_directions(len(model.noise))
 
         def of_block(block: Overlapping, number: int) -> TrackSums:
             total: TrackSums | None = None
             windows = cut(follows(block.rows), overlap, kept, block.n_before)
-            for chunk in chunks(block.rows, self.some(windows, number)):
+            for chunk in chunks(block.rows, some(windows, share, number)):
                 found = filtered(model.step, chunk, model.noise, model.prior)
                 T, W, D = found.mean_before.shape
                 at = found.m[:-1].reshape(-1, D)
@@ -129,13 +129,14 @@ class Tracks:
         with one_blas_thread, np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return add_up(InOrder(self.data, overlap), of_block)
 
-    def some(self, windows: Windows, number: int) -> Windows:
-        """The windows of a block that are used: all, or a share of them at random."""
-        if self.share >= 1:
-            return windows
-        chosen = np.random.default_rng([SEED, number]).random(len(windows.first)) < self.share
-        chosen[: number == 0] = True
-        return windows.at(np.flatnonzero(chosen))
+
+def some(windows: Windows, share: float, number: int) -> Windows:
+    """The windows of a block that are used: all, or a share of them at random."""
+    if share >= 1:
+        return windows
+    chosen = np.random.default_rng([SEED, number]).random(len(windows.first)) < share
+    chosen[: number == 0] = True
+    return windows.at(np.flatnonzero(chosen))
 
 
 def error_directions(d: int) -> Float:

@@ -71,8 +71,10 @@ class Paper:
             rows = self._rows(lambda block: block.rates, survey.rate_mean, "drift")
             return fit_series(self.task.rng, TrainingSet(self.task.rng, rows, arff), survey.rate_std)
 
+        covariance_at = self._covariance_function(noise)
+
         def in_units_of_noise(block: Transitions) -> Float:
-            root = square_root(self._covariance_at(noise, block.inputs), "symmetric")
+            root = square_root(covariance_at(block.inputs), "symmetric")
             return np.asarray(np.linalg.solve(root, block.rates[:, :, None])[:, :, 0])
 
         def moments(block: Transitions, number: int) -> _Moments:
@@ -86,10 +88,11 @@ class Paper:
 
     def residual_products(self, drift: LearnedFunction) -> Rows:
         """The learned entries of r rᵀ of every transition."""
+        series, structure = drift.series, self.structure
 
         def products(block: Transitions) -> Float:
-            residuals = (block.rates - drift.series(block.inputs)) * np.sqrt(block.h)[:, None]
-            return outer_entries(residuals, self.structure)
+            residuals = (block.rates - series(block.inputs)) * np.sqrt(block.h)[:, None]
+            return outer_entries(residuals, structure)
 
         return self._rows(products, np.zeros(Shape(self.structure, self.d).n_entries), "covariance")
 
@@ -141,10 +144,11 @@ class Paper:
             label=label,
         )
 
-    def _covariance_at(self, covariance: PaperCovariance, x: Float) -> Float:
-        """Σ at inputs x, as the model will have it."""
+    def _covariance_function(self, covariance: PaperCovariance) -> Callable[[Float], Float]:
+        """Σ as a function of inputs, as the model will have it."""
         factor, limits = reference_factor(covariance.mean, self.floor), floor_limits(self.floor, self.d)
-        return IDENTITY.covariance(covariance.function.series(x), factor, Shape(self.structure, self.d), limits)[0]
+        series, shape = covariance.function.series, Shape(self.structure, self.d)
+        return lambda x: IDENTITY.covariance(series(x), factor, shape, limits)[0]
 
 
 def _target_units(mean: Float, structure: Structure) -> Float:

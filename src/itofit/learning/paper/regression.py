@@ -78,10 +78,11 @@ class Rows:
 
     def add_up(self, function: Callable[[Float, Float, int], T]) -> T:
         """The sum of function(scaled points, centred targets, number of the block) over all blocks, in one pass."""
+        scaling, points_and_targets, in_memory = self.scaling, self.points_and_targets, self.data.in_memory
 
         def of_block(block: object, number: int) -> T:
-            u, y = self.scaling(*self.points_and_targets(block))
-            if not self.data.in_memory and not np.abs(u).max() < 0.5 + ROUNDING:
+            u, y = scaling(*points_and_targets(block))
+            if not in_memory and not np.abs(u).max() < 0.5 + ROUNDING:
                 first = number * PASS_ROWS
                 raise InputError(
                     f"inputs in rows {first} to {first + len(u) - 1} are outside the range they had in an earlier "
@@ -155,14 +156,15 @@ class TrainingSet:
 
     def _read(self, Q: tuple[int, ...] | None) -> tuple[Float, dict[int, Moments], dict[int, tuple[Float, Float]]]:
         """One pass: the mean of all targets, Q moments of the two parts, and the rows of those that are kept."""
+        split, sizes = self.split, self.sizes
 
         def of_block(u: Float, y: Float, number: int) -> tuple[Float, tuple[Kept, ...]]:
-            member = self.split.parts(number)
+            member = split.parts(number)
             parts = []
             for part in (TRAIN, VALIDATION):
                 rows = np.flatnonzero(member == part)
                 own = u.take(rows, axis=0), y.take(rows, axis=0)
-                keep = Q is None or self.sizes[part] <= KEPT_ROWS
+                keep = Q is None or sizes[part] <= KEPT_ROWS
                 parts.append((None if Q is None else moments_of(*own, Q), [own] if keep else []))
             return column_sum(y), tuple(parts)
 
@@ -210,7 +212,8 @@ class WholePart:
 
     def moments(self, Q: tuple[int, ...]) -> Moments:
         """The moments of the rows, in one pass."""
-        return self.rows.add_up(lambda u, y, number: moments_of(u, y / self.unit, Q))
+        unit = self.unit
+        return self.rows.add_up(lambda u, y, number: moments_of(u, y / unit, Q))
 
 
 def fit_series(rng: np.random.Generator, rows: TrainingSet, unit: Float) -> LearnedFunction:

@@ -128,8 +128,9 @@ def drawn_states_of(
             states = drawn(filtered(step, chunk, noise, prior), chunk, rng)
             at = chunk.rows[chunk.kept]
             start, end = states[:-1][chunk.kept], states[1:][chunk.kept]
+            moved = np.ascontiguousarray((end - start)[:, d:])
             groups = None if rows.groups is None else rows.groups[at]
-            parts.append(Transitions._trusted(start, (end - start)[:, d:], rows.h[at], groups, "underdamped", *names))
+            parts.append(Transitions._trusted(start, moved, rows.h[at], groups, "underdamped", *names))
         return parts
 
     return Transitions.concatenate(add_up(InOrder(task.data, overlap), of_block))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import RNG, InputError, fraction, generator
+from itofit.data.cluster import Client, on_cluster
 from itofit.data.names import check_variables, plural, with_velocities
 from itofit.data.passes import Data
 from itofit.looking.check.applicability import discretisation, extrapolation, positive_definiteness, units
@@ -35,7 +36,7 @@ LEAST_ROWS_PER_OUTPUT = 5
 """Rows needed for each output, so that constant coefficients can be fitted to four fifths of them."""
 
 
-def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> Diagnosis:
+def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01, client: Client | None = None) -> Diagnosis:
     """How far a learned SDE can be trusted on data: held-out data, or those it was learned from.
 
     Every finding is a verdict with numbers, words and advice:
@@ -77,6 +78,8 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
     level : float
         Probability that a finding is not "good" by chance although the model is right, for each of those that rest on
         tests: residuals, place, whiteness, markov. Tests within a finding share it.
+    client : distributed.Client, optional
+        A Dask client, whose workers draw the stretches; they are judged here (docs/cluster.md).
 
     Returns
     -------
@@ -113,6 +116,7 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
             f"the data {data.n_inputs} and {data.n_outputs}, kind {data.kind!r}"
         )
     sde._check_data("check", data)
+    data = on_cluster(data, client)
     least = max(LEAST_ROWS, LEAST_ROWS_PER_OUTPUT * data.n_outputs)
     if len(data) < least:
         raise InputError(f"a check needs at least {least} transitions, got {len(data)}; give more data")

@@ -16,7 +16,7 @@ from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
 from itofit.model.hidden.observed import Innovations, drawn_underdamped, innovations
 from itofit.model.learned import LearnedSDE
-from itofit.model.sde import BATCH_ROWS
+from itofit.model.likelihood import BATCH_ROWS
 
 MOST_ROWS = 200_000
 """Rows that are examined at most: a few seconds of work, and far more than deviations that matter need to be seen."""

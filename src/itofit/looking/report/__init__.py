@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from itofit._checks import RNG
+from itofit.data.cluster import Client, on_cluster
 from itofit.data.passes import Data
 from itofit.model.learned import LearnedSDE
 
@@ -20,6 +21,7 @@ def report(
     title: str | None = None,
     saved_as: str | os.PathLike[str] | None = None,
     rng: RNG = 0,
+    client: Client | None = None,
 ) -> Path:
     """Write one page of HTML about a model: pictures, numbers with error bars, verdicts with advice, how it was made.
 
@@ -40,6 +42,8 @@ def report(
         Of the file that holds the model, for the code at the end of the page that loads it. Default: an example.
     rng : int, Generator or None
         For `itofit.check` and simulated paths.
+    client : distributed.Client, optional
+        A Dask client, on whose workers passes over the data run, as in `itofit.fit`.
 
     Returns
     -------
@@ -51,4 +55,4 @@ def report(
     """
     from itofit.looking.report.contents import write  # noqa: PLC0415  (plots and checks take long to import)
 
-    return write(sde, data, path, title, saved_as, rng)
+    return write(sde, on_cluster(data, client), path, title, saved_as, rng)

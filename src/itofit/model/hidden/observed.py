@@ -173,12 +173,12 @@ def smoothed_states(sde: Observed, data: Data, h: float, scheme: Scheme) -> Stat
 def drawn_underdamped(sde: Observed, data: Data, h: float, seed: int) -> Transitions:
     """Transitions with velocities, drawn at random given the positions, in the order of the data."""
     observer, d = Observer(sde, data, h, "corrected"), data.n_outputs
+    names = data.input_names + data.output_names, data.output_names
 
     def of_block(block: Overlapping, number: int) -> list[Transitions]:
         start, end = observer.drawn(block, np.random.default_rng([seed, number]))
         rows = block.rows[block.n_before :]
         inputs = np.concatenate([end[:, :d], start[:, d:]], axis=1)
-        names = data.input_names + data.output_names, data.output_names
         moved = end[:, d:] - start[:, d:]
         return [Transitions._trusted(inputs, moved, rows.h, rows.groups, "underdamped", *names)]
 

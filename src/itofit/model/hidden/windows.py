@@ -21,7 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, Int
+from itofit.data.parts import PartedTransitions
 from itofit.data.passes import Data
+from itofit.data.stretches import Marks, Stretch
 from itofit.data.transitions import Transitions
 
 CHUNK_STEPS = 65_536
@@ -151,6 +153,11 @@ class InOrder:
         self.in_memory, self.overlap = data.in_memory, overlap
         self.data = in_track_order(data)
 
+    @property
+    def in_stretches(self) -> OverlappingStretches | None:
+        """For `itofit.data.passes`: how data in parts are read."""
+        return OverlappingStretches(self.data, self.overlap) if isinstance(self.data, PartedTransitions) else None
+
     def blocks(self) -> Iterator[Overlapping]:
         """All blocks with the last rows of the one before."""
         before: Transitions | None = None
@@ -158,6 +165,43 @@ class InOrder:
             rows = block if before is None else Transitions.concatenate([before, block])
             yield Overlapping(rows, len(rows) - len(block))
             before = rows[max(0, len(rows) - self.overlap) :].copy() if self.overlap else None
+
+
+class OverlappingStretches:
+    """Data in parts whose blocks overlap, in stretches."""
+
+    def __init__(self, data: PartedTransitions, overlap: int) -> None:
+        self.data, self.overlap, self.cluster = data, overlap, data.cluster
+
+    def stretches(self, n_threads: int) -> list[OverlappingStretch]:
+        """All blocks, in stretches that suit so many threads."""
+        own = self.data.stretches(n_threads, self.overlap)
+        return [OverlappingStretch(stretch, self.overlap) for stretch in own]
+
+    def compare(self, marks: Marks) -> None:
+        """Raise if blocks of a part are not those of an earlier pass."""
+        self.data.compare(marks)
+
+
+class OverlappingStretch(NamedTuple):
+    """Blocks that follow each other, each after the last rows of the one before it."""
+
+    stretch: Stretch
+    overlap: int
+
+    @property
+    def first(self) -> int:
+        """The number of its first block."""
+        return self.stretch.first
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of every block but the last of all, without those that overlap."""
+        return self.stretch.block_rows
+
+    def blocks(self, marks: Marks) -> Iterator[Overlapping]:
+        """The blocks."""
+        return (Overlapping(rows, n_before) for rows, n_before in self.stretch.overlapping(self.overlap, marks))
 
 
 def in_track_order(data: Data) -> Data:

@@ -1,0 +1,193 @@
+"""CSV files that are read as one table, whole or in sections: several small files, or a large one in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from itofit._checks import InputError
+from itofit.data.file_errors import errors_naming
+from itofit.data.file_rows import FileRows
+from itofit.data.layout import Layout, Table, optional
+from itofit.data.listing import FILE_NAME, AnyFile, Found, key_columns
+from itofit.data.readers import Csv, size_of_text
+
+ROW_BYTES = 32
+"""Rough size of a row of text."""
+
+
+class KeyedFile(NamedTuple):
+    """A file with the columns that its directories are called after."""
+
+    file: AnyFile
+    keys: dict[str, Any]
+
+
+class CsvFiles:
+    """CSV files that are read as one table.
+
+    Parameters
+    ----------
+    files : sequence of Found
+    path : str or path
+        What the user called them.
+    """
+
+    def __init__(self, files: Sequence[Found], path: object) -> None:
+        self.files, self.path = list(files), path
+        self.keys = key_columns(self.files)
+        if len(self.files) > 1:
+            self.keys[FILE_NAME] = [str(found.file) for found in self.files]
+
+    def size(self) -> int:
+        """Rough number of bytes of text."""
+        return sum(size_of_text(found.file, found.size) for found in self.files)
+
+    @property
+    def key_names(self) -> set[str]:
+        """Columns that are not in the files."""
+        return set(self.keys)
+
+    def head(self) -> Table:
+        """The first rows of all columns, of the first file that has rows."""
+        table: Table | None = None
+        for number, found in enumerate(self.files):
+            if not found.size:
+                continue
+            with errors_naming(found.file):
+                table = Csv(found.file).head()
+            if table.n_rows:
+                return Table(_with_keys(table.frame, self._keyed(number).keys))
+        if table is None:
+            raise InputError("all files are empty")
+        return table
+
+    def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
+        """The columns of the layout in one table."""
+        assert n_rows is None, "sections are read for themselves"
+        table = whole_table([self._keyed(number) for number in range(len(self.files))], layout)
+        assert table is not None, "the head has rows"
+        yield table
+
+    def columns_of(self, name: Hashable) -> list[Hashable]:
+        """The column of this name itself."""
+        return [name]
+
+    def sections(self, layout: Layout, n_rows: int) -> list[CsvSection]:
+        """Files in order: small ones together, until they have about so many rows, a large one for itself."""
+        enough = n_rows * ROW_BYTES
+        made: list[CsvSection] = []
+        waiting: list[KeyedFile] = []
+        n_bytes = 0
+        for number, found in enumerate(self.files):
+            size = size_of_text(found.file, found.size)
+            if waiting and n_bytes + size > 2 * enough:
+                made.append(CsvSection(tuple(waiting), None))
+                waiting, n_bytes = [], 0
+            waiting.append(self._keyed(number))
+            n_bytes += size
+            if n_bytes >= enough:
+                made.append(CsvSection(tuple(waiting), n_rows if len(waiting) == 1 else None))
+                waiting, n_bytes = [], 0
+        return [*made, CsvSection(tuple(waiting), None)] if waiting else made
+
+    def _keyed(self, number: int) -> KeyedFile:
+        return KeyedFile(self.files[number].file, {name: values[number] for name, values in self.keys.items()})
+
+
+class CsvSection:
+    """Several CSV files, each read in one table, or a large one in batches of rows, in which times must increase."""
+
+    def __init__(self, files: tuple[KeyedFile, ...], batch_rows: int | None) -> None:
+        self.files, self.batch_rows = files, batch_rows
+
+    @property
+    def name(self) -> str:
+        """The file, or the files."""
+        names = [str(own.file) for own in self.files]
+        return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)} files)"
+
+    @property
+    def units(self) -> list[str]:
+        """The files."""
+        return [str(own.file) for own in self.files]
+
+    def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
+        """The rows of each file in one table, or in several if they are read in batches."""
+        for unit, own in enumerate(self.files):
+            if self.batch_rows is not None:
+                yield from ((unit, table) for table in self._in_batches(own, layout))
+            elif (table := whole_table([own], layout)) is not None:
+                yield unit, table
+
+    def _in_batches(self, own: KeyedFile, layout: Layout) -> Iterator[Table]:
+        reader, start = Csv(own.file), 0
+        with errors_naming(own.file):
+            for table in reader.parts(_inside(layout, own), self.batch_rows):
+                frame = _with_keys(table.frame, own.keys, layout)
+                places = (partial(_line, reader, start),)
+                yield Table(frame, files=FileRows(np.zeros(1, dtype=np.intp), (str(own.file),), places))
+                start += len(frame)
+
+
+def whole_table(files: Sequence[KeyedFile], layout: Layout) -> Table | None:
+    """The columns of a layout in files, as one table; None if they hold no rows."""
+    frames = [(own.file, frame) for own in files if (frame := _frame(own, layout)) is not None]
+    if not frames:
+        return None
+    rows = FileRows(
+        np.cumsum([0, *(len(frame) for _, frame in frames[:-1])]),
+        tuple(str(file) for file, _ in frames),
+        tuple(partial(_line, Csv(file), 0) for file, _ in frames),
+    )
+    whole = frames[0][1]
+    if len(frames) > 1:
+        whole = optional("pandas", "reading CSV files").concat([frame for _, frame in frames], ignore_index=True)
+    return Table(whole, files=rows)
+
+
+def _frame(own: KeyedFile, layout: Layout) -> Any:  # noqa: ANN401
+    """The columns of a file as a DataFrame; None if it holds no rows."""
+    reader = Csv(own.file)
+    with errors_naming(own.file):
+        if not reader.names():
+            return None
+        frame = next(reader.parts(_inside(layout, own), None)).frame
+        return _with_keys(frame, own.keys, layout) if len(frame) else None
+
+
+def _inside(layout: Layout, own: KeyedFile) -> Layout:
+    """The layout of the columns that are in a file itself."""
+    wanted = [name for name in own.keys if name in layout.columns]
+    if not wanted:
+        return layout
+    inside = {name for name in Csv(own.file).names() if name in wanted}
+    outside = set(wanted) - inside
+
+    def kept(names: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+        return tuple(name for name in names if name not in outside)
+
+    return layout._replace(
+        state=kept(layout.state),
+        velocity=kept(layout.velocity),
+        track=kept(layout.track),
+        covariates=kept(layout.covariates),
+        time=None if layout.time in outside else layout.time,
+    )
+
+
+def _with_keys(frame: Any, keys: dict[str, Any], layout: Layout | None = None) -> Any:  # noqa: ANN401
+    """A DataFrame with the columns that its directories are called after, if they are wanted."""
+    new = {
+        name: np.nan if value is None else value
+        for name, value in keys.items()
+        if name not in frame.columns and (layout is None or name in layout.columns)
+    }
+    return frame.assign(**new) if new else frame
+
+
+def _line(reader: Csv, start: int, position: int) -> str:
+    return f"line {reader.line(start + position)}"

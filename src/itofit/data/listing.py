@@ -1,0 +1,205 @@
+"""Which files a path means: a file, a directory, a pattern or a list of these, on this machine or elsewhere.
+
+Elsewhere is what fsspec knows by an address, as in s3://bucket/tracks. Names of directories such as cell=7 are columns
+of the files in them, as Hive writes them.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+from urllib.parse import unquote
+
+from itofit._checks import InputError, Option
+from itofit.data.table_columns import MissingPackageError, optional
+
+TABLES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+"""Ends of the names of files that are looked for in directories."""
+FILE_NAME = "__filename"
+"""A column that every file of several has: its path."""
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""What a directory is called whose rows have no value in the column of its name."""
+
+
+class RemoteFile:
+    """A file that fsspec opens.
+
+    Parameters
+    ----------
+    filesystem : fsspec.AbstractFileSystem
+    path : str
+        In the file system, without its protocol.
+    """
+
+    def __init__(self, filesystem: Any, path: str) -> None:  # noqa: ANN401
+        self.filesystem, self.path = filesystem, path
+
+    def __str__(self) -> str:
+        return str(self.filesystem.unstrip_protocol(self.path))
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rstrip("/").rpartition("/")[2]
+
+    def open(self, mode: str = "r", **options: Any) -> IO[Any]:  # noqa: ANN401
+        """The opened file, as by `Path.open`."""
+        opened: IO[Any] = self.filesystem.open(self.path, mode, **options)
+        return opened
+
+
+AnyFile = Path | RemoteFile
+
+
+class Found(NamedTuple):
+    """A file of several."""
+
+    file: AnyFile
+    size: int  # bytes
+    keys: Mapping[str, str]  # columns that its directories are called after, and their values in it
+
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def is_one_file(path: object) -> bool:
+    """Whether a path means one file of this machine, or what could be one, and no directory, pattern or address."""
+    if not isinstance(path, str | os.PathLike):
+        return False
+    text = os.fspath(path)
+    if not isinstance(text, str) or _is_address(text):
+        return False
+    return not Path(text).is_dir() and (Path(text).exists() or not glob.has_magic(text))
+
+
+def found_files(paths: Paths, storage_options: Mapping[str, Any] | None = None) -> list[Found]:
+    """All files that paths mean: those in directories and of patterns in natural order (2 before 10), lists as given.
+
+    Raise if there are none, or one twice.
+    """
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    files: list[Found] = []
+    for path in given:
+        if not isinstance(path, str | os.PathLike):
+            text = "{path} must be a path, or a list of paths, got {got}"
+            raise InputError(text, path=Option("path"), got=f"{type(path).__name__} in a list")
+        text = os.fspath(path)
+        files += _elsewhere(text, storage_options or {}) if _is_address(text) else _here(text)
+    if not files:
+        raise InputError("{path} must name at least one file, got an empty list", path=Option("path"))
+    seen: set[str] = set()
+    for found in files:
+        if str(found.file) in seen:
+            raise InputError("{path} names {file} twice", path=Option("path"), file=found.file)
+        seen.add(str(found.file))
+    return files
+
+
+def _is_address(path: str) -> bool:
+    return "://" in path
+
+
+def _here(path: str) -> list[Found]:
+    """Files of this machine."""
+    if Path(path).is_dir():
+        entries = [Path(folder, name) for folder, _, names in os.walk(path, followlinks=True) for name in names]
+        files = [entry for entry in entries if _is_table(entry.relative_to(path).parts)]
+        if not files:
+            raise _nothing_in(path)
+    elif Path(path).exists() or not glob.has_magic(path):
+        if not Path(path).exists():
+            raise FileNotFoundError(f"there is no file {path}")
+        return [_local(Path(path))]
+    else:
+        matches = [Path(match) for match in glob.iglob(path, recursive=True)]
+        files = [match for match in matches if match.is_file()]
+        for folder in matches:
+            if folder.is_dir():
+                below = (entry for entry in folder.rglob("*") if entry.is_file())
+                files += [entry for entry in below if _is_table(entry.relative_to(folder).parts)]
+        files = list(dict.fromkeys(files))
+        if not files:
+            raise FileNotFoundError(f"no file matches {path}")
+    return [_local(file) for file in sorted(files, key=lambda file: _natural(str(file)))]
+
+
+def _local(file: Path) -> Found:
+    return Found(file, file.stat().st_size, _keys(file.parts[:-1]))
+
+
+def _elsewhere(address: str, options: Mapping[str, Any]) -> list[Found]:
+    """Files that fsspec finds."""
+    core = optional("fsspec.core", f"reading {address}")
+    try:
+        filesystem, path = core.url_to_fs(address, **options)
+    except (ImportError, ValueError) as error:
+        raise MissingPackageError("{address} cannot be opened: {error}", address=address, error=error) from None
+    if glob.has_magic(path) and not filesystem.exists(path):
+        matches = filesystem.glob(path, detail=True)
+        if not matches:
+            raise FileNotFoundError(f"no file matches {address}")
+        entries = [entry for entry in matches.values() if entry["type"] == "file"]
+        for entry in matches.values():
+            if entry["type"] == "directory":
+                entries += _tables_below(filesystem, entry["name"])
+    elif filesystem.isdir(path):
+        entries = _tables_below(filesystem, path)
+        if not entries:
+            raise _nothing_in(address)
+    elif filesystem.exists(path):
+        entries = [filesystem.info(path)]
+    else:
+        raise FileNotFoundError(f"there is no file {address}")
+    unique = {str(entry["name"]): int(entry.get("size") or 0) for entry in entries}
+    return [
+        Found(RemoteFile(filesystem, name), unique[name], _keys(name.split("/")[:-1]))
+        for name in sorted(unique, key=_natural)
+    ]
+
+
+def _tables_below(filesystem: Any, path: str) -> list[dict[str, Any]]:  # noqa: ANN401
+    entries = filesystem.find(path, detail=True).values()
+    inside = len(path.rstrip("/"))
+    return [entry for entry in entries if _is_table(str(entry["name"])[inside:].strip("/").split("/"))]
+
+
+def _is_table(parts: Sequence[str]) -> bool:
+    """Whether a file in a directory, by the parts of its path there, is a table, not hidden or a note of a writer."""
+    return parts[-1].lower().endswith(TABLES) and not any(part.startswith((".", "_")) for part in parts)
+
+
+def _nothing_in(path: str) -> InputError:
+    return InputError(f"{path} holds no file that ends in {', '.join(TABLES)}")
+
+
+def _natural(path: str) -> list[tuple[int, int | str]]:
+    """By which paths are sorted: numbers in them by their values."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", path)]
+
+
+def _keys(folders: Iterable[str]) -> dict[str, str]:
+    """Columns and values from the names of directories, as in cell=7."""
+    pairs = (folder.partition("=") for folder in folders if "=" in folder)
+    return {unquote(name): unquote(value) for name, _, value in pairs if name}
+
+
+def key_columns(files: Sequence[Found]) -> dict[str, list[Any]]:
+    """By the name of a column that directories are called after, its value in each file.
+
+    Values are whole numbers if all are, else numbers if all are, else texts; None where one is missing.
+    """
+    names = list(dict.fromkeys(name for found in files for name in found.keys))
+    return {name: _typed([found.keys.get(name, NO_VALUE) for found in files]) for name in names}
+
+
+def _typed(values: list[str]) -> list[Any]:
+    for kind in (int, float):
+        try:
+            return [None if value == NO_VALUE else kind(value) for value in values]
+        except ValueError:
+            continue
+    return [None if value == NO_VALUE else value for value in values]

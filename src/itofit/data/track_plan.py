@@ -1,0 +1,214 @@
+"""Transitions of a source whose tracks may cross its units: the first look at all of them, and the parts they make.
+
+All tracks of all units are rows here: unit, label, first and last time, (n,) each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from itofit._checks import InputError, Message, Option
+from itofit.data.covariates import warn_of_unknown
+from itofit.data.crossing import Before, Ends, Labels, Reading, Section, TrackPart, ends_of, origin_of
+from itofit.data.layout import Layout
+from itofit.data.parts import Looked, PartedTransitions, Run
+from itofit.data.step_limits import StepLimits, none_within_limits
+from itofit.data.table_columns import UNITS
+from itofit.data.trajectories import Moves, complete, warn_of_left_out, warn_of_sorted
+from itofit.data.transitions import Transitions
+
+
+def parted(sections: Sequence[Section], layout: Layout, limits: StepLimits) -> PartedTransitions:
+    """Transitions of all sections, in their order; nothing is read before it is needed."""
+    s = sum(len(own) for own in layout.variables)
+    some = Moves(np.zeros((1, s)), np.zeros((1, s)), np.ones(1), np.zeros(1, dtype=np.intp) if layout.track else None)
+    return PartedTransitions(FirstLook(tuple(sections), layout, limits), Transitions._from_moves(layout, some))
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """What looks at all sections, once, and makes parts of them."""
+
+    sections: tuple[Section, ...]
+    layout: Layout
+    limits: StepLimits
+
+    def __call__(self, run: Run) -> Looked:
+        """The parts that hold transitions, and how many."""
+        origin = self._origin(run)
+        readings = [Reading(section, self.layout, self.limits, origin) for section in self.sections]
+        units = [
+            Unit(number, unit, own)
+            for number, ends in enumerate(run(ends_of, readings))
+            for unit, own in sorted(ends.items())
+        ]
+        if not units:
+            return Looked((), ())
+        plan = _Plan(units, self)
+        plan.check(origin)
+        plan.warn()
+        before: list[dict[int, Before]] = [{} for _ in readings]
+        lengths = [0] * len(readings)
+        for i, unit in enumerate(units):
+            lengths[unit.section] += int(plan.n_kept[i])
+            if (own := plan.before(i)) is not None:
+                before[unit.section][unit.number] = own
+        held = [number for number, n in enumerate(lengths) if n]
+        return Looked([TrackPart(readings[i], before[i]) for i in held], [lengths[i] for i in held])
+
+    def _origin(self, run: Run) -> Any:  # noqa: ANN401
+        """What times count from: the first of them, as in one table of all rows."""
+        if self.layout.time is None:
+            return None
+        for section in self.sections:
+            (origin,) = run(partial(origin_of, layout=self.layout), [section])
+            if origin is not None:
+                return origin
+        return None
+
+
+class Unit(NamedTuple):
+    """A unit that has rows."""
+
+    section: int
+    number: int  # in the section
+    ends: Ends
+
+
+class _Plan:
+    """Which track goes on from which unit to which.
+
+    Attributes
+    ----------
+    n_kept : array of shape (n_units,)
+        Transitions of each unit, with those that lead to it from others.
+    """
+
+    def __init__(self, units: Sequence[Unit], look: FirstLook) -> None:
+        self.units, self.look = units, look
+        self.ends = ends = [unit.ends for unit in units]
+        self.unit = np.repeat(np.arange(len(ends)), [len(own.last.labels) for own in ends])
+        self.labels = self._labels_of_one_kind()
+        self.first = np.concatenate([own.first_clock for own in ends])
+        self.last = np.concatenate([own.last_clock for own in ends])
+        self.rows = np.concatenate([own.last.rows for own in ends])
+        clock = [own.last.clock for own in ends if own.last.clock is not None]
+        self.clock = np.concatenate(clock) if clock else None
+        _, self.track = np.unique(self.labels, return_inverse=True)
+        self._untimed_are_gaps()
+        timed = np.flatnonzero(~np.isnan(self.first))
+        order = timed[np.lexsort((self.unit[timed], self.first[timed], self.track[timed]))]
+        goes_on = self.track[order[1:]] == self.track[order[:-1]]
+        one, other = order[:-1][goes_on], order[1:][goes_on]
+        by_unit = np.lexsort((self.labels[other], self.unit[other]))
+        self.one, self.next = one[by_unit], other[by_unit]  # rows: a track, and where it goes on
+        self.into = self.unit[self.next]
+        self._count()
+
+    def _name(self, unit: int) -> str:
+        own = self.units[unit]
+        return self.look.sections[own.section].units[own.number]
+
+    def _labels_of_one_kind(self) -> Labels:
+        """All labels, (n,); raise if some are whole numbers and others are not."""
+        labels = [own.last.labels for own in self.ends]
+        text = [i for i, own in enumerate(labels) if len(own) and own.dtype.kind == "U"]
+        whole = [i for i, own in enumerate(labels) if len(own) and own.dtype.kind != "U"]
+        if text and whole:
+            raise InputError(
+                "{track}: {columns} must be of one type, but it holds whole numbers in {one} and {label!r} in {other}; "
+                "convert all of it to text",
+                track=Option("track"),
+                columns=" and ".join(f"column {name!r}" for name in self.look.layout.track),
+                one=self._name(whole[0]),
+                label=str(labels[text[0]][0]),
+                other=self._name(text[0]),
+            )
+        chosen = [labels[i] for i in text or whole]
+        return np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.intp)
+
+    def _untimed_are_gaps(self) -> None:
+        """Rows without a time are a gap after those that they follow, if these are in the unit before."""
+        untimed = np.isnan(self.first)
+        if not untimed.any():
+            return
+        order = np.lexsort((self.unit, self.track))
+        for place in np.flatnonzero(untimed[order])[::-1]:
+            if place and self.track[order[place - 1]] == self.track[order[place]]:
+                self.rows[order[place - 1]] = np.nan
+
+    def _count(self) -> None:
+        d = len(self.look.layout.state + self.look.layout.velocity)
+        first_complete = np.concatenate([own.first_complete for own in self.ends])
+        h = (
+            np.full(len(self.one), self.look.layout.dt)
+            if self.clock is None
+            else self.first[self.next] - self.last[self.one]
+        )
+        moves = complete(self.rows[self.one, :d]) & first_complete[self.next]
+        allowed = moves & self.look.limits.allow(h)
+        known = complete(self.rows[self.one])
+        n = len(self.ends)
+        crossing, unknown = (np.bincount(self.into[chosen], minlength=n) for chosen in (allowed, allowed & ~known))
+        self.n_moves = int(sum(own.n_moves for own in self.ends) + crossing.sum())
+        self.n_unknown = int(sum(own.n_unknown for own in self.ends) + unknown.sum())
+        self.n_kept = np.array([own.n_moves - own.n_unknown for own in self.ends]) + crossing - unknown
+        low, high = np.array([own.span for own in self.ends]).T
+        self.span = min(low.min(), h[moves].min(initial=np.inf)), max(high.max(), h[moves].max(initial=0.0))
+
+    def check(self, origin: Any) -> None:  # noqa: ANN401
+        """Raise if rows of a track overlap in time in two units, or if no move took an allowed time."""
+        if self.clock is not None:
+            overlapping = np.flatnonzero(self.last[self.one] >= self.first[self.next])
+            if len(overlapping):
+                raise self._overlap(int(overlapping[0]), origin)
+        if self.span[1] and not self.n_moves:
+            raise none_within_limits(*self.span)
+
+    def _overlap(self, pair: int, origin: Any) -> InputError:  # noqa: ANN401
+        rows = [int(self.one[pair]), int(self.next[pair])]
+        one, other = sorted(rows, key=lambda row: int(self.unit[row]))
+        shown = partial(_shown, origin=origin, unit=self.look.layout.unit)
+        named = bool(self.look.layout.track)
+        return InputError(
+            "the rows of {track} overlap in time: those in {one} have the times {one_times}, those in {other} "
+            "{other_times}; {advice}",
+            track=f"track {self.labels[one]}" if named else "the trajectory",
+            one=self._name(int(self.unit[one])),
+            one_times=f"{shown(self.first[one])} to {shown(self.last[one])}",
+            other=self._name(int(self.unit[other])),
+            other_times=f"{shown(self.first[other])} to {shown(self.last[other])}",
+            advice="write the rows of a track in the order of their times, or give tracks that are not the same "
+            "other labels"
+            if named
+            else Message("if there are several tracks, give {track}", track=Option("track", keyword=True)),
+        )
+
+    def before(self, unit: int) -> Before | None:
+        """The last observations, elsewhere, of the tracks that come to a unit."""
+        chosen = self.one[slice(*np.searchsorted(self.into, [unit, unit + 1]))]
+        if not len(chosen):
+            return None
+        return Before(self.labels[chosen], self.rows[chosen], None if self.clock is None else self.clock[chosen])
+
+    def warn(self) -> None:
+        """Warn of rows that were sorted or left out."""
+        unsorted = [own.unsorted for own in self.ends if len(own.unsorted)]
+        n_rows = np.bincount(self.track, weights=np.concatenate([own.n_rows for own in self.ends])).astype(np.intp)
+        if unsorted:
+            warn_of_sorted(len(np.unique(np.concatenate(unsorted))), len(n_rows) if self.look.layout.track else None)
+        warn_of_left_out(sum(own.n_untracked for own in self.ends), n_rows)
+        warn_of_unknown(self.n_unknown, self.n_moves or 1)
+
+
+def _shown(time: float, origin: Any, unit: str | None) -> str:  # noqa: ANN401
+    """A time as a number, or as the date that it stands for."""
+    if unit is None:
+        return f"{time + float(origin or 0):g}"
+    microseconds = np.array(1, dtype=f"timedelta64[{UNITS[unit]}]") / np.timedelta64(1, "us")
+    return str(origin + np.timedelta64(round(time * float(microseconds)), "us"))
