@@ -30,7 +30,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot im
 BLOCK = 4096
 N = 9 * BLOCK + 1000
 CUTS = [0, 5_000, 5_000, 2 * BLOCK + 5, 12_000, 12_001, 30_000, N]
-SMALL_BLOCKS = f"import itofit.data.rows as rows; rows.PASS_ROWS = {BLOCK}; import itofit.looking.check, pandas"
+SMALL_BLOCKS = f"import itofit.data.rows as rows; rows.PASS_ROWS = {BLOCK}; import itofit.looking.check"
 WITHOUT_ITOFIT = "import sys; sys.modules['itofit'] = None"
 SOURCES = str(Path(itofit.__file__).parents[1])
 QUIET = ["--no-dashboard", "--host", "127.0.0.1"]
@@ -189,6 +189,48 @@ def test_workers_find_files_that_are_named_from_here(client, file, tmp_path, mon
     sde = itofit.fit(data, rng=0, client=client)
     assert_same_model(sde, itofit.fit(data, rng=0))
     assert_same_model(sde, fitted_here(file)[0])
+
+
+def test_the_command_line_fits_on_a_cluster(client, file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = np.load(file)
+    for number, rows in enumerate(np.array_split(path, 3)):
+        np.savetxt(f"{number}.csv", rows, header="x", comments="")
+    common = ["0.csv", "1.csv", "2.csv", "--dt", "0.02", "--held-out", "0", "--json"]
+    address = ["--scheduler", client.scheduler.address]
+    told = run("fit", "-o", "there.npz", *common, *address)
+    assert told.exit_code == 0, told.output
+    assert_same_model(itofit.load("there.npz"), fitted_here(file)[0])
+    assert "5 passes over the data on 2 workers" in itofit.load("there.npz").summary()
+    told = run("check", "there.npz", *common[:5], *address, "--json")
+    assert told.exit_code == 0, told.output
+    told = run("fit", "-o", "there.npz", *common, *address, "--workers", "2")
+    assert told.exit_code == 2
+    assert "give --scheduler for workers that run, or --workers to start some, not both" in told.output
+
+
+def test_a_scheduler_that_is_not_there_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("itofit.cli.machines.CONNECTING", 0.5)
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("t,x\n0,1\n1,2\n")
+    told = run("fit", "a.csv", "-o", "a.npz", "--scheduler", "tcp://127.0.0.1:9")
+    assert told.exit_code == 2
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9; start one with dask scheduler" in told.output
+    assert not Path("a.npz").exists()
+
+
+def run(*arguments):
+    testing, app = pytest.importorskip("typer.testing"), pytest.importorskip("itofit.cli").app
+    return testing.CliRunner().invoke(app, list(arguments))
+
+
+def test_nothing_of_dask_is_imported_without_a_client():
+    code = (
+        "import sys, numpy, itofit; x = numpy.random.default_rng(0).normal(size=100);"
+        "itofit.fit(itofit.Transitions.from_pairs(x, 0.5 * x[::-1], 0.1), rng=0);"
+        "import itofit.data.cluster, itofit.cli.machines; assert not {'dask', 'distributed'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": SOURCES})
 
 
 # Faults

@@ -180,8 +180,8 @@ def test_time_as_a_covariate_counts_from_the_first(tmp_path):
 
 
 def test_row_groups_that_are_large_are_read_in_batches(tmp_path):
-    table = tracks([100, 3, 200])
-    path = written(table, tmp_path / "one.parquet", 303)
+    table = tracks([100, 3, 300])
+    path = written(table, tmp_path / "one.parquet", 403)
     data = quietly(read_transitions, path, chunk_rows=10)
     assert_same(quietly(gathered, data), quietly(read_transitions, path), in_order=True)
 

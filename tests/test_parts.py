@@ -232,7 +232,7 @@ class Elsewhere:
         done = (sums_of_stretch(self.copy(stretch), cloudpickle().loads(sent), most_rows) for stretch in stretches)
         return reduce(Done.plus, map(self.copy, done))
 
-    def run(self, function, items):
+    def run(self, function, items, shown):
         return [self.copy(self.copy(function)(self.copy(item))) for item in items]
 
     def copy(self, thing):

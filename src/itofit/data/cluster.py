@@ -99,23 +99,13 @@ class Cluster:
     ) -> Done:
         """The sums over all stretches, in one graph."""
         own = Pass(function, most_rows, f"itofit-{uuid.uuid4().hex[:12]}")
-        done: dict[int, int] = {}
-
-        def told(event: tuple[float, tuple[int, int]]) -> None:
-            first, n_rows = event[1]
-            done[first] = n_rows  # a stretch may be done twice
-
         began = time.monotonic()
-        self.client.subscribe_topic(own.name, told)
-        try:
-            total: Done = self._result(own.graph(stretches), own.total, lambda: shown(sum(list(done.values()))))
-        finally:
-            self.client.unsubscribe_topic(own.name)
+        total: Done = self._told(own.graph(stretches), own.name, shown)
         shown(total.n_rows)
         self.n_passes, self.seconds = self.n_passes + 1, self.seconds + time.monotonic() - began
         return total
 
-    def run(self, function: Callable[[S], T], items: Sequence[S]) -> list[T]:
+    def run(self, function: Callable[[S], T], items: Sequence[S], shown: Shown = lambda n_done: None) -> list[T]:
         """The result of a function for each item, in order."""
         items = list(items)
         if not items:
@@ -125,10 +115,23 @@ class Cluster:
         bundles = [items[i : i + size] for i in range(0, len(items), size)]
         graph: dict[Any, Any] = {(name, "function"): _dumps(function)}
         for i, bundle in enumerate(bundles):
-            graph[name + "-bundle", i] = (do_bundle, (name, "function"), _dumps(bundle), Software.here())
-        graph |= tree(name + "-bundle", len(bundles), join_lists, name + "-total")
-        results: list[T] = self._result(graph, name + "-total", lambda: None)
+            graph[name + "-bundle", i] = (do_bundle, (name, "function"), _dumps(bundle), name, i, Software.here())
+        results: list[T] = self._told(graph | tree(name + "-bundle", len(bundles), join_lists, name), name, shown)
         return results
+
+    def _told(self, graph: dict[Any, Any], name: str, shown: Shown) -> Any:  # noqa: ANN401
+        """The total of a graph of some name; meanwhile it is shown how much is done."""
+        done: dict[int, int] = {}
+
+        def told(event: tuple[float, tuple[int, int]]) -> None:
+            number, n = event[1]
+            done[number] = n  # it may be done twice
+
+        self.client.subscribe_topic(name, told)
+        try:
+            return self._result(graph, name + TOTAL, lambda: shown(sum(list(done.values()))))
+        finally:
+            self.client.unsubscribe_topic(name)
 
     def _result(self, graph: dict[Any, Any], key: str, look: Callable[[], None]) -> Any:  # noqa: ANN401
         """What a graph has at a key; its tasks are cancelled if that is interrupted."""
@@ -204,6 +207,8 @@ class Cluster:
                 raise _other_software(f"the worker at {address}", software, own)
 
 
+TOTAL = "-total"
+"""The end of the key of a graph's result."""
 LOST = (
     "the connection to the Dask scheduler is lost, and with it the pass that it was at: see whether it still runs, "
     "connect to it or to another one with a new Client, and start again"
@@ -217,22 +222,17 @@ class Pass(NamedTuple):
     most_rows: int | None
     name: str
 
-    @property
-    def total(self) -> str:
-        """The key of the sum of all."""
-        return self.name + "-total"
-
     def graph(self, stretches: Sequence[Stretched]) -> dict[Any, Any]:
         """Its tasks."""
         software, function = Software.here(), (self.name, "function")
         graph: dict[Any, Any] = {function: _dumps((self.function, self.most_rows))}
         for i, stretch in enumerate(stretches):
             graph[self.name + "-stretch", i] = (do_stretch, function, _dumps(stretch), self.name, software)
-        return graph | tree(self.name + "-stretch", len(stretches), join_done, self.total)
+        return graph | tree(self.name + "-stretch", len(stretches), join_done, self.name)
 
 
 def tree(leaves: str, n: int, join: Callable[[list[Any]], Any], name: str) -> dict[Any, Any]:
-    """Tasks that join n others, called (leaves, 0), (leaves, 1), ..., by eights and in order; the last has a name."""
+    """Tasks that join n others, called (leaves, 0), (leaves, 1), ..., by eights and in order: the last is the total."""
     graph: dict[Any, Any] = {}
     level, below = 0, [(leaves, i) for i in range(n)]
     while len(below) > SPLIT_EVERY:
@@ -241,7 +241,7 @@ def tree(leaves: str, n: int, join: Callable[[list[Any]], Any], name: str) -> di
         for i, key in enumerate(own):
             graph[key] = (join, below[i * SPLIT_EVERY : (i + 1) * SPLIT_EVERY])
         below = own
-    graph[name] = (join, below)
+    graph[name + TOTAL] = (join, below)
     return graph
 
 
@@ -261,12 +261,16 @@ def do_stretch(work: bytes, stretch: bytes, topic: str, software: Software) -> D
     return done
 
 
-def do_bundle(work: bytes, bundle: bytes, software: Software) -> list[Any]:
+def do_bundle(work: bytes, bundle: bytes, topic: str, number: int, software: Software) -> list[Any]:
     """The result of a function for each of some items."""
+    from distributed import get_worker  # noqa: PLC0415  (an extra)
+
     _check_software(software)
     function = _loads(work)
     with one_thread():
-        return [function(item) for item in _loads(bundle)]
+        results = [function(item) for item in _loads(bundle)]
+    get_worker().log_event(topic, (number, len(results)))
+    return results
 
 
 def join_done(parts: list[Done]) -> Done:

@@ -25,8 +25,8 @@ AT_ONCE = 16
 """Footers that are read at the same time: they may be far away."""
 SMALL_TABLE = 1_000_000
 """Bytes of a file up to which it is not worth to read its columns in several threads."""
-LARGE_GROUP = 8
-"""A row group with more rows than so many times those of a section is read in batches."""
+LARGE_GROUP, BATCH = 32, 4
+"""A row group with more rows than so many times those of a section is read in batches of a few times as many."""
 MOST_SECTIONS = 20_000
 """Of a source: with more row groups than that, a section has several."""
 
@@ -132,7 +132,7 @@ class ParquetFiles:
 
     def _section(self, chosen: dict[int, list[int]], n_rows: int) -> ParquetSection:
         largest = max(self.footers[i].n_rows[group] for i, groups in chosen.items() for group in groups)
-        batch = n_rows if largest > LARGE_GROUP * n_rows else None
+        batch = BATCH * n_rows if largest > LARGE_GROUP * n_rows else None
         return ParquetSection(tuple(self._groups(i, tuple(groups)) for i, groups in chosen.items()), batch)
 
     def _groups(self, number: int, groups: tuple[int, ...]) -> Groups:

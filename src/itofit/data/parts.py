@@ -22,10 +22,11 @@ import numpy.typing as npt
 
 from itofit._blocks import map_in_order
 from itofit._checks import RNG, InputError, Option, fraction, generator, one_of
+from itofit._progress import Progress
 from itofit.data import rows
 from itofit.data.blocked import ARRAYS, NO_TRANSITION, NotInMemoryError
 from itofit.data.names import HasVariables, plural
-from itofit.data.passes import OnCluster
+from itofit.data.passes import OnCluster, Shown
 from itofit.data.periods import surroundings_text
 from itofit.data.rows import TRAIN, VALIDATION, Split, n_held_out
 from itofit.data.stretches import (
@@ -159,11 +160,24 @@ class PartedTransitions:
         other.cluster = cluster
         return other
 
-    def run(self, function: Callable[[S], T], items: Sequence[S]) -> list[T]:
+    def look(self, progress: Progress) -> None:
+        """Look at all parts and count their transitions, if that is not done yet."""
+
+        def run(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
+            n = len(items)
+            return self.run(function, items, lambda k: progress.show("looking", f"at part {k:,} of {n:,}", k / n))
+
+        self._layout.known(run)
+
+    def run(self, function: Callable[[S], T], items: Sequence[S], shown: Shown = lambda n_done: None) -> list[T]:
         """The result of a function for each item: on the cluster, or on the threads of this machine."""
         if self.cluster is not None:
-            return self.cluster.run(function, items)
-        return list(map_in_order(function, items, threads=True))
+            return self.cluster.run(function, items, shown)
+        results: list[T] = []
+        for result in map_in_order(function, items, threads=True):
+            results.append(result)
+            shown(len(results))
+        return results
 
     @property
     def in_stretches(self) -> PartedTransitions:

@@ -103,7 +103,7 @@ class OnCluster(Protocol):
         """The sums over all stretches."""
         ...
 
-    def run(self, function: Callable[[S], T], items: Sequence[S]) -> list[T]:
+    def run(self, function: Callable[[S], T], items: Sequence[S], shown: Shown) -> list[T]:
         """The result of a function for each item, in order."""
         ...
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit._progress import Progress
+from itofit.data.parts import PartedTransitions
 from itofit.data.passes import Data, add_up, added
 from itofit.data.periods import is_periodic
 from itofit.data.rows import column_range, column_sum
@@ -184,6 +185,8 @@ def joined_moments(one: HasMoments, other: HasMoments) -> tuple[Float, Float]:
 
 def survey(data: Data, progress: Progress) -> Survey:
     """All statistics in one pass; they do not depend on how the data were cut into blocks."""
+    if isinstance(data, PartedTransitions):
+        data.look(progress)
     total = add_up(
         data,
         _Sums.of,
