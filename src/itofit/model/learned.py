@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
-from itofit._checks import Float, InputError, Option, flag, fraction
+from itofit._checks import RNG, Float, InputError, Option, flag, fraction
 from itofit.data.names import Kind, names_of
 from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
@@ -18,17 +18,16 @@ from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import States, smoothed_states
-from itofit.model.likelihood import student_nll
+from itofit.model.likelihood import uncertain_nll
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
+from itofit.model.sampled import SampledSDEs, sampled
 from itofit.model.sde import BATCH_ROWS, SDE
 from itofit.model.summary import dimensions, summary_of
-from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
+from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances, with_members
 
 UNLIMITED = np.array([[-np.inf], [np.inf]])
 BEYOND_LIMITS = 10.0
 """Factor beyond the limits of Σ at which intervals of variances end."""
-LEAST_FREEDOM, MOST_FREEDOM = 1.0, 1e6
-"""Degrees of freedom of Student's distribution: where Σ could be anything, and where it is Gaussian to a millionth."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -178,7 +177,7 @@ class LearnedSDE(SDE):
             f = np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), f))
         if not return_std:
             return f
-        return f, _with_members(self.drift_function.std(x), f, [member.drift(x) for member in self.members])
+        return f, with_members(self.drift_function.std(x), f, [member.drift(x) for member in self.members])
 
     def drift_jacobian(self, x: npt.ArrayLike) -> Float:
         """Derivatives of the drift: [i, a, b] is ∂f_a/∂x_b at point i, shape (n, d, m)."""
@@ -209,7 +208,7 @@ class LearnedSDE(SDE):
         sigma = self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
         if not return_std:
             return sigma
-        return sigma, _with_members(self._covariance_std(x), sigma, [other.covariance(x) for other in self.members])
+        return sigma, with_members(self._covariance_std(x), sigma, [other.covariance(x) for other in self.members])
 
     def _covariance_std(self, x: npt.ArrayLike) -> Float:
         """Standard deviations of the entries of Σ: those of H, carried through the link to first order."""
@@ -350,19 +349,30 @@ class LearnedSDE(SDE):
         return self._summed(lambda block: self._predictive_nll(block, scheme), data, pointwise)
 
     def _predictive_nll(self, block: Transitions, scheme: Scheme) -> Float:
-        """Loss of each transition, with the errors of drift and covariance in its distribution.
-
-        Errors of the outputs' drifts are correlated as their noises are, which is so for regressions on the same
-        features. A variance whose relative standard deviation is s is as well known as from ν = 2/s² observations.
-        """
-        mean, covariance = self._moments(block.inputs, block.h, scheme)
+        """Loss of each transition, with the errors of drift and covariance in its distribution."""
+        moments = self._moments(block.inputs, block.h, scheme)
         _, drift_error = self.drift(block.inputs, return_std=True)
         sigma, sigma_error = (np.diagonal(a, axis1=1, axis2=2) for a in self.covariance(block.inputs, return_std=True))
-        noise = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-        added = np.sqrt(block.h)[:, None] * drift_error / noise
-        covariance = covariance * (1 + added[:, :, None] * added[:, None, :])
-        freedom = 2 / np.mean((sigma_error / sigma) ** 2, axis=1).clip(2 / MOST_FREEDOM, 2 / LEAST_FREEDOM)
-        return student_nll(block.increments, block.h, mean, covariance, freedom)
+        return uncertain_nll(block.increments, block.h, *moments, drift_error, sigma_error / sigma)
+
+    # Equations that the data leave possible
+
+    def sample(self, n: int = 50, rng: RNG = None) -> SampledSDEs:
+        """Equations drawn from the posterior of drift and Σ, each an SDE: `itofit.model.sampled.SampledSDEs`.
+
+        Their values spread as the error bars say. Of an ensemble, the members take turns: then the spread has what the
+        choice of frequencies adds. Together they are evaluated by one product of matrices.
+
+        Parameters
+        ----------
+        n : int
+        rng : int, Generator or None
+
+        Examples
+        --------
+        >>> drifts = sde.sample(50, rng=0).drift(x)                              # doctest: +SKIP
+        """
+        return sampled(self, n, rng)
 
     # States behind observations
 
@@ -423,16 +433,6 @@ class LearnedSDE(SDE):
         from itofit.model.file_format import write_model  # noqa: PLC0415  (archives take long to import)
 
         write_model(path, self)
-
-
-def _with_members(own: Float, values: Float, others: list[Float]) -> Float:
-    """Standard deviations of values with what other fits of the same data say of the choice of frequencies.
-
-    Two fits differ by twice the variance that the choice gives to one.
-    """
-    if not others:
-        return own
-    return np.sqrt(own**2 + 0.5 * np.mean([(other - values) ** 2 for other in others], axis=0))
 
 
 def load(path: str | os.PathLike[str]) -> LearnedSDE:
