@@ -57,7 +57,7 @@ def test_variances_are_within_their_intervals_as_often_as_they_say(link):
     x = rng.uniform(-1, 1, 300)
     data = Transitions.from_pairs(x, x + np.sqrt(0.1) * np.exp(0.5 * x) * rng.normal(size=300), h=0.1)
     sde = itofit.fit(data, link=link, correct_step=False, rng=0)
-    at = np.linspace(-0.8, 0.8, 5)
+    at = np.linspace(-0.3, 0.8, 5)  # below, the limits of Σ cut samples
     low, high = sde.variance_interval(at, level=0.8)
     variances = sde.sample(N, rng=0).covariance(at)[:, :, :, 0]
     assert (variances > 0).all()
