@@ -46,7 +46,7 @@ def test_samples_spread_as_the_error_bars_say(name, request):
     drifts = sampled.drift(x)
     np.testing.assert_allclose(drifts.std(axis=0), f_std, rtol=0.2)
     assert (np.abs(drifts.mean(axis=0) - f) < 5 * f_std / np.sqrt(N)).all()
-    sigma, sigma_std = sde.covariance(x, return_std=True)
+    _, sigma_std = sde.covariance(x, return_std=True)
     np.testing.assert_allclose(sampled.covariance(x).std(axis=0), sigma_std, rtol=0.2)
 
 

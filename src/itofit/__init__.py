@@ -20,10 +20,9 @@ from itofit.waves.series import FourierSeries
 
 if TYPE_CHECKING:
     from itofit import diagnostics as diagnostics
-    from itofit import dynamics
+    from itofit import dynamics, plot
     from itofit import files as files
     from itofit import likelihood as likelihood
-    from itofit import plot
     from itofit.data.files import read_transitions
     from itofit.learning.fit import fit
     from itofit.learning.regressor import ARFFRegressor

@@ -1,10 +1,10 @@
 """Answers from an equation: where it rests, how long until it leaves, what it looks like in the long run.
 
 Every function takes an equation, learned or known, and returns an answer with `value`, `std`, `interval(level)` and
-`plot(ax)`; printed, it says what it is. Errors are those of the posterior: each answer is computed for `samples` equations
-drawn from it (`LearnedSDE.sample`). Times are in the units of the data's h. Answers about the long run and about passages
-come from a grid of cells over the range of the data, with reflecting edges, for up to three variables, and from simulation
-beyond.
+`plot(ax)`; printed, it says what it is. Errors are those of the posterior: each answer is computed for `samples`
+equations drawn from it (`LearnedSDE.sample`). Times are in the units of the data's h. Answers about the long run and
+about passages come from a grid of cells over the range of the data, with reflecting edges, for up to three variables,
+and from simulation beyond.
 
 >>> from itofit import dynamics
 >>> dynamics.fixed_points(sde)                                       # doctest: +SKIP

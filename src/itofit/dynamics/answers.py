@@ -40,8 +40,13 @@ class Edge(NamedTuple):
     escapes: bool
 
     def __str__(self) -> str:
-        text = f"{self.mass:.2g} of the probability is at the edge of the range, over which {self.flux:.2g} would flow per time"
-        return f"{text}: walls hold the state, and not its own forces; it has no stationary density" if self.escapes else text
+        text = f"{self.mass:.2g} of the probability is at the edge of the range"
+        text += f", over which {self.flux:.2g} would flow per time"
+        return (
+            f"{text}: walls hold the state, and not its own forces; it has no stationary density"
+            if self.escapes
+            else text
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

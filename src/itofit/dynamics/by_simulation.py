@@ -1,7 +1,7 @@
 """Answers by simulation: for more variables than a grid can have, or to compare with one.
 
-Paths make steps of Euler and Maruyama of a length at which the drift hardly changes, and are reflected at the edge of the
-box.
+Paths make steps of Euler and Maruyama of a length at which the drift hardly changes, and are reflected at the edge of
+the box.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ PATHS, SAMPLE_PATHS = 1000, 200
 """Of the equation itself, and of each sample."""
 STEPS, MOST_STEPS = 2000, 20_000
 """Of paths in the long run, and until they are given up to arrive anywhere."""
+ARRIVED, SAMPLES_ARRIVED = 0.9, 0.7
+"""Share of the paths that is waited for."""
+BETWEEN = 30
+"""How often a path is looked at during a step."""
 DENSITY_CELLS = 40
-MOST_SAMPLES = 20
+MOST_SAMPLES = 16
 """Samples that are simulated: further ones would take long and add little."""
 
 
@@ -80,9 +84,7 @@ def _in_the_long_run(motion: Motion, n: int, dt: float, rng: np.random.Generator
     return np.stack([walk.step().copy() for _ in range(STEPS)][STEPS // 4 :: every])
 
 
-def simulated_density(
-    motion: Motion, sampled: SampledSDEs | None, rng: RNG
-) -> tuple[Mesh, Float, Float]:
+def simulated_density(motion: Motion, sampled: SampledSDEs | None, rng: RNG) -> tuple[Mesh, Float, Float]:
     """The density of the first two variables on a grid, and that of samples."""
     random, dt = generator(rng)[0], time_step(motion)
     shown = min(2, motion.s)
@@ -111,18 +113,27 @@ class Passages(NamedTuple):
 def simulated_passages(
     motion: Motion, start: Region, targets: tuple[Region, ...], sampled: SampledSDEs | None, rng: RNG
 ) -> Passages:
-    """Times until paths arrive in one of several sets, and in which."""
+    """Times until paths arrive in one of several sets, and in which.
+
+    Paths of all samples have the same noise, so that their answers differ by what differs in the equations.
+    """
     random, dt = generator(rng)[0], time_step(motion)
     begin = _starts(motion, start, dt, random)
-    time, shares, error, missed = _followed_paths(motion, begin, targets, PATHS, dt, random)
-    others = [_followed_paths(own, begin, targets, SAMPLE_PATHS, dt, random) for own in _each(motion, sampled)]
-    late = f"; {missed:.1%} had not arrived by then, which counts as if they were as fast as the others" if missed else ""
+    time, shares, error, missed = _followed_paths(motion, begin, targets, PATHS, dt, random, ARRIVED)
+    seed = int(random.integers(2**31))
+    others = [
+        _followed_paths(own, begin, targets, SAMPLE_PATHS, dt, np.random.default_rng(seed), SAMPLES_ARRIVED)
+        for own in _each(motion, sampled)
+    ]
+    note = f"by simulation of {PATHS} paths with steps of {dt:.2g}: the mean time has a standard error of {error:.2g}"
+    if missed:
+        note += f"; the last {missed:.0%} were not waited for and count as exponential"
     return Passages(
         time,
         shares,
         np.array([each[0] for each in others]),
         np.array([each[1] for each in others]).reshape(-1, len(targets)),
-        f"by simulation of {PATHS} paths with steps of {dt:.2g}: the mean time has a standard error of {error:.2g}{late}",
+        note,
     )
 
 
@@ -139,33 +150,52 @@ def _starts(motion: Motion, start: Region, dt: float, rng: np.random.Generator) 
 
 
 def _followed_paths(
-    motion: Motion, begin: Float, targets: tuple[Region, ...], n: int, dt: float, rng: np.random.Generator
+    motion: Motion, begin: Float, targets: tuple[Region, ...], n: int, dt: float, rng: np.random.Generator, until: float
 ) -> tuple[float, Float, float, float]:
-    """The mean time, shares of the targets, the standard error of the time, and the share that never arrived.
+    """The mean time, shares of the targets, the standard error of the time, and the share that was not waited for.
 
-    Times of those that have not arrived are taken as exponential: total time over arrivals.
+    Times of those that have not arrived are taken as exponential: total time over arrivals. Between two states a path
+    is a Brownian bridge, and looked at `BETWEEN` times: otherwise it would often enter a set unseen.
     """
     walk = _Walk(motion, n, begin, dt, rng)
     total, arrived, n_steps = 0.0, np.zeros(len(targets)), 0
-    times = []
-    while len(walk.x) and n_steps < MOST_STEPS:
+    while len(walk.x) > (1 - until) * n and n_steps < MOST_STEPS:
         before = walk.x
         after = walk.step()
         n_steps += 1
-        ways = np.stack([own.way_to(before, after) for own in targets])
-        first, way = ways.argmin(axis=0), ways.min(axis=0)
+        way, first = _way_of_bridges(motion, before, after, targets, dt, rng)
         there = np.isfinite(way)
         total += dt * float(np.where(there, way, 1.0).sum())
         if there.any():
             arrived += np.bincount(first[there], minlength=len(targets))
-            times.append(dt * (n_steps - 1 + way[there]))
             walk.x = after[~there]
     number = float(arrived.sum())
     if not number:
         return np.inf, np.full(len(targets), np.nan), np.inf, 1.0
     mean = total / number
-    spread = float(np.concatenate(times).std()) if number == n else mean
-    return mean, arrived / number, spread / np.sqrt(number), 1 - number / n
+    return mean, arrived / number, mean / np.sqrt(number), 1 - number / n
+
+
+def _way_of_bridges(
+    motion: Motion, before: Float, after: Float, targets: tuple[Region, ...], dt: float, rng: np.random.Generator
+) -> tuple[Float, Float]:
+    """The share of a step (n,) after which paths enter a set first, infinite if they do not, and which set (n,)."""
+    n, s = before.shape
+    noise = rng.standard_normal((BETWEEN, n, s)).cumsum(axis=0) / np.sqrt(BETWEEN)
+    shares = np.arange(1, BETWEEN + 1)[:, None, None] / BETWEEN
+    bridge = noise - shares * noise[-1]
+    if motion.underdamped:
+        bridge[:, :, : s // 2] = 0.0
+    root = np.zeros((n, s, s))
+    d = s // 2 if motion.underdamped else s
+    root[:, s - d :, s - d :] = factors(motion.sde.covariance(motion.inputs(before)))
+    places = before + shares * (after - before) + np.sqrt(dt) * np.einsum("nij,knj->kni", root, bridge)
+    starts = np.concatenate([before[None], places[:-1]])
+    ways = np.stack([own.way_to(starts.reshape(-1, s), places.reshape(-1, s)).reshape(BETWEEN, n) for own in targets])
+    first, way = ways.argmin(axis=0), ways.min(axis=0)  # (BETWEEN, n)
+    piece = np.isfinite(way).argmax(axis=0)
+    own = np.arange(n)
+    return (piece + way[piece, own]) / BETWEEN, first[piece, own]
 
 
 def simulated_correlations(
@@ -175,14 +205,16 @@ def simulated_correlations(
     random, dt = generator(rng)[0], time_step(motion)
 
     def correlation(own: Motion, n: int) -> Float:
-        last = max(int(round(float(lags.max()) / dt)), 1)
+        last = max(round(float(lags.max()) / dt), 1)
         states = _in_the_long_run(own, n, dt, random)[-1]
         walk = _Walk(own, n, states, dt, random)
         walk.x = states.copy()
         path = np.stack([states, *(walk.step().copy() for _ in range(last))])
         away = path - path.mean(axis=(0, 1))
         at = np.rint(lags / dt).astype(int).clip(0, last)
-        return np.asarray([(away[: len(away) - k] * away[k:]).mean(axis=(0, 1)) for k in at] / (away**2).mean(axis=(0, 1)))
+        return np.asarray(
+            [(away[: len(away) - k] * away[k:]).mean(axis=(0, 1)) for k in at] / (away**2).mean(axis=(0, 1))
+        )
 
     value = correlation(motion, PATHS)
     samples = [correlation(own, SAMPLE_PATHS) for own in _each(motion, sampled)]

@@ -5,8 +5,8 @@ The equation of the probability density, ∂ρ/∂t = −∇·(bρ − ∇·(Dρ
 
     Σ_v v (B·v w_v ρ − v·∇(w_v ρ)),
 
-a sum of currents along lines. Each is discretised as Scharfetter and Gummel (1969) and Chang and Cooper (1970) did in one
-dimension: from x to x ± v at the rate
+a sum of currents along lines. Each is discretised as Scharfetter and Gummel (1969) and Chang and Cooper (1970) did in
+one dimension: from x to x ± v at the rate
 
     w_v(x) F(∓E),    F(z) = z / (exp z − 1),
 
@@ -31,7 +31,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sparse
+from scipy import sparse
 
 from itofit._checks import Float, Int
 from itofit.dynamics.mesh import Mesh, positive_steps
@@ -82,7 +82,7 @@ class Jumps(NamedTuple):
 
 
 def bernoulli(z: Float) -> Float:
-    """z / (exp z − 1)."""
+    """Z / (exp z − 1)."""
     z = np.clip(z, -700.0, 700.0)
     small = np.abs(z) < 1e-5
     safe = np.where(small, 1.0, z)
@@ -113,7 +113,7 @@ def jumps_of(
         B[:, last] = b[:, last] / D[:, last, last]
     else:
         v, w = positive_steps(D)
-        B = np.linalg.solve(D, b[:, :, None])[:, :, 0]
+        B = np.asarray(np.linalg.solve(D, b[:, :, None])[:, :, 0], dtype=np.float64)
     step = np.stack([v, -v], axis=1).reshape(-1, *v.shape[1:])
     to = np.stack([mesh.neighbours(own) for own in step])
     beyond = to == NO_CELL
@@ -164,6 +164,8 @@ def _into_sets(mesh: Mesh, step: Int, to: Int, sets: tuple[Region, ...]) -> tupl
         end = (mesh.centres + step * mesh.size).reshape(start.shape)
         for number, own in enumerate(sets):
             way = own.way_to(start, end).reshape(to.shape)
+            there = (to >= 0) & own.inside(mesh.centres)[to]
+            way = np.where(there, np.minimum(way, 1.0), way)  # rounding may take the end out of the set again
             nearer = way < np.where(into >= 0, share, np.inf)
             into, share = np.where(nearer, number, into), np.where(nearer, np.maximum(way, LEAST_SHARE), share)
     return into, share

@@ -24,9 +24,9 @@ STEP = 0.02
 """Of the first search, relative to the fastest of typical rates of change."""
 SETTLING, MOST_STEPS = 6000, 40_000
 """Steps before the first look for a cycle, and altogether."""
-STEPS_PER_PERIOD = 200
+STEPS_PER_PERIOD = 120
 """Where the period is measured."""
-SETTLING_PERIODS, MEASURED_PERIODS = 6, 2
+SETTLING_PERIODS, MEASURED_PERIODS = 4, 1
 AT_REST = 1e-4
 """Way in a typical time, relative to the box, below which the flow has come to rest."""
 RETURNS_WITHIN = 0.05
@@ -53,7 +53,11 @@ class Period(Answer):
         ax.plot(self.cycle[:, 0], self.cycle[:, 1], color=LEARNED, linewidth=1.8)
         std = float(np.asarray(self.std))
         error = f" ± {std:.2g}" if np.isfinite(std) else ""
-        ax.set(xlabel=self.names[0], ylabel=self.names[1], title=f"limit cycle, period {float(np.asarray(self.value)):.4g}{error}")
+        ax.set(
+            xlabel=self.names[0],
+            ylabel=self.names[1],
+            title=f"limit cycle, period {float(np.asarray(self.value)):.4g}{error}",
+        )
         return ax
 
 
@@ -114,7 +118,7 @@ def period(
             return motion.sampled_flow_at_own(sampled, x[:, None])[:, 0]
 
         own, _ = _measured(_within(motion, flow), np.repeat(at[None], len(sampled), axis=0), dt, motion)
-    notes = ()
+    notes: tuple[str, ...] = ()
     if len(own) and not np.isfinite(own).all():
         notes = (f"a cycle was found in {np.isfinite(own).mean():.0%} of the samples",)
     return Period(
@@ -173,9 +177,7 @@ def _first_return(path: Float, dt: float, span: Float, flow: Callable[[Float], F
     return None if not near else float((len(path) - 1 - near[-1]) * dt)
 
 
-def _measured(
-    flow: Callable[[Float], Float], x: Float, dt: float, motion: Motion
-) -> tuple[Float, Float]:
+def _measured(flow: Callable[[Float], Float], x: Float, dt: float, motion: Motion) -> tuple[Float, Float]:
     """Periods (n,) of the cycles that points (n, s) are near, NaN without, and the cycle of the first."""
     span = motion.box[1] - motion.box[0]
     for _ in range(SETTLING_PERIODS * STEPS_PER_PERIOD):

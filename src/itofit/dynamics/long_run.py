@@ -12,7 +12,7 @@ from itofit._checks import RNG, ExtrapolationWarning, Float, InputError, one_of
 from itofit.dynamics.answers import Answer, Edge
 from itofit.dynamics.by_simulation import simulated_density
 from itofit.dynamics.chain import Jumps, jumps_of
-from itofit.dynamics.drawn import draw_curve, draw_current, draw_map
+from itofit.dynamics.drawn import draw_current, draw_curve, draw_map
 from itofit.dynamics.mesh import Mesh
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
 from itofit.dynamics.questions import MOST_VARIABLES, Method, Question, question_of, solved, solved_field
@@ -184,6 +184,7 @@ def stationary_density(
 
     field = solved_field(question, solve, "log")
     mesh = question.fine
+    field = field._replace(value=field.value / (field.value.sum() * mesh.volume))
     edge = edge_of(mesh, motion.flow(mesh.centres), field.value * mesh.volume)
     _warn_if_escapes(edge)
     totals = field.samples.sum(axis=1, keepdims=True) * mesh.volume
@@ -254,14 +255,10 @@ class Current(OnGrid):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Arrows on the stationary density, of two variables; a curve of one."""
-        if len(self.names) == 1:
-            flat = OnGrid(**{**self._fields(), "value": np.asarray(self.value)[..., 0], "samples": self.samples[..., 0]})
-            return flat.plot(ax)
-        return draw_current(self, self.density, self.names, self.mesh, ax)
-
-    def _fields(self) -> dict[str, object]:
-        own = ("what", "scale", "grid_error", "edge", "notes", "mesh", "names")
-        return {name: getattr(self, name) for name in own}
+        if len(self.names) > 1:
+            return draw_current(self, self.density, self.names, self.mesh, ax)
+        flat = Answer(what=self.what, value=np.asarray(self.value)[..., 0], samples=self.samples[..., 0])
+        return draw_curve(self.axes[0], flat, self.names[0], ax)
 
 
 def probability_current(
@@ -336,7 +333,10 @@ def entropy_production(
     8.00
     """
     question = question_of(sde, covariates, box, cells, samples, rng)
-    seen = []
+    if question.motion.s == 1 and not question.motion.periodic[0]:
+        note = "one variable that is not periodic is always in detailed balance"
+        return Answer(what="entropy production", value=0.0, samples=np.zeros(question.n_samples), notes=(note,))
+    seen: list[Edge | None] = []
 
     def solve(mesh: Mesh, b: Float, D: Float) -> Float:
         jumps, p = chain_of(question, mesh, b, D)

@@ -1,15 +1,16 @@
 """A grid of cells over a box, and positive weights of steps between them.
 
 Any positive definite matrix D of two or three dimensions is a sum of at most 3 or 6 terms w v vᵀ with weights w ≥ 0 and
-vectors v of whole numbers (Selling, 1874; Bonnans and Zidani, 2003). So noise that mixes the variables is a sum of noises
-along steps from cell to cell, none with a negative rate.
+vectors v of whole numbers (Selling, 1874; Bonnans and Zidani, 2003). So noise that mixes the variables is a sum of
+noises along steps from cell to cell, none with a negative rate.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from itofit._checks import Float, Int
 from itofit.dynamics.motion import Motion
@@ -17,6 +18,7 @@ from itofit.dynamics.motion import Motion
 MOST_TURNS = 60
 """Of Selling's algorithm; each lengthens the steps, and noise that needs as many is singular to rounding."""
 PAIRS_OF_THREE = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+Bool: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Mesh(NamedTuple):
@@ -44,7 +46,9 @@ class Mesh(NamedTuple):
     @property
     def axes(self) -> list[Float]:
         """Coordinates of the centres in each direction."""
-        return [low + size * (np.arange(k) + 0.5) for low, size, k in zip(self.box[0], self.size, self.shape, strict=True)]
+        return [
+            low + size * (np.arange(k) + 0.5) for low, size, k in zip(self.box[0], self.size, self.shape, strict=True)
+        ]
 
     @property
     def centres(self) -> Float:
@@ -68,7 +72,7 @@ class Mesh(NamedTuple):
                 to[:, i] = to[:, i].clip(0, k - 1)
         return np.where(beyond, -1, np.ravel_multi_index(tuple(to.T), self.shape))
 
-    def edge_layer(self, share: float) -> npt_bool:
+    def edge_layer(self, share: float) -> Bool:
         """The cells within a share of the range of an edge: shape (n,)."""
         at_edge = np.zeros(self.n, dtype=bool)
         for i, (k, wraps) in enumerate(zip(self.shape, self.periodic, strict=True)):
@@ -93,9 +97,6 @@ class Mesh(NamedTuple):
             index = np.ravel_multi_index(tuple(place), self.shape)
             out += weight.reshape(-1, *[1] * (values.ndim - 1)) * values[index]
         return out
-
-
-npt_bool = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def mesh_of(motion: Motion, cells: int | tuple[int, ...]) -> Mesh:

@@ -77,11 +77,11 @@ class Motion:
         return np.concatenate([points, np.broadcast_to(self.held, (len(points), len(self.held)))], axis=1)
 
     def flow(self, points: Float) -> Float:
-        """b at points (n, s): shape (n, s)."""
+        """B at points (n, s): shape (n, s)."""
         return self._whole_flow(points, self.sde.drift(self.inputs(points)))
 
     def flow_and_noise(self, points: Float) -> tuple[Float, Float]:
-        """b (n, s) and D (n, s, s) at points (n, s)."""
+        """B (n, s) and D (n, s, s) at points (n, s)."""
         x = self.inputs(points)
         return self._whole_flow(points, self.sde.drift(x)), self._whole_noise(self.sde.covariance(x))
 
@@ -120,7 +120,8 @@ def motion_of(sde: SDE, covariates: Held = None, box: Box = None) -> Motion:
         raise InputError(f"sde must be an equation, such as itofit.fit returns, got {type(sde).__name__}")
     if sde.kind == "general":
         raise InputError(
-            "this model is of kind 'general': its inputs do not follow from the state that moves, so it has no dynamics "
+            "this model is of kind 'general': its inputs do not follow from the state that moves, so it has no "
+            "dynamics "
             "of its own; build the data with from_pairs, from_trajectories or from_underdamped"
         )
     held = _held(covariates, sde.covariate_names)
@@ -181,7 +182,8 @@ def _with_given(own: Float, box: Box, names: tuple[str, ...]) -> Float:
         given = given[:, None]
     if given.shape != (2, len(names)) or not (given[1] > given[0]).all():
         raise InputError(
-            f"box must have shape (2, {len(names)}), the lower ends of {', '.join(names)} above the upper ends, or be a "
+            f"box must have shape (2, {len(names)}), the lower ends of {', '.join(names)} above the upper ends, or be "
+            f"a "
             f"dictionary such as {{{names[0]!r}: (-1, 1)}}, got {box!r}"
         )
     return given

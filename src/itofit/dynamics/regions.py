@@ -108,7 +108,8 @@ def region_of(argument: str, given: States | Region, motion: Motion, *, start: b
             raise InputError(_expected(argument, motion, given, start=start))
         return _of_numbers(argument, np.array([float(given)]), motion, start=start)
     try:
-        values = [np.inf * (2 * i - 1) if end is None else float(end) for i, end in enumerate(given)]  # type: ignore[arg-type]
+        ends: list[Any] = list(given)  # type: ignore[arg-type]
+        values = [np.inf * (2 * i - 1) if end is None else float(end) for i, end in enumerate(ends)]
     except (TypeError, ValueError):
         raise InputError(_expected(argument, motion, given, start=start)) from None
     if motion.s == 1 and len(values) == 2:
@@ -136,7 +137,8 @@ def _of_numbers(argument: str, values: Float, motion: Motion, *, start: bool) ->
         return Region(text, point=values, level=float(values[0]) if motion.s == 1 else None)
     if motion.s > 1:
         raise InputError(
-            f"{argument} is a point, which a path of {motion.s} variables never hits exactly: give a set around it, such "
+            f"{argument} is a point, which a path of {motion.s} variables never hits exactly: give a set around it, "
+            f"such "
             f"as {{{motion.names[0]!r}: ({values[0] - 0.1:.3g}, {values[0] + 0.1:.3g}), ...}} or a function of points"
         )
     return Region(text, level=float(values[0]))
@@ -186,7 +188,9 @@ def _of_mapping(argument: str, given: Mapping[str, Any], motion: Motion, *, star
             return _of_numbers(argument, low, motion, start=start)
         raise InputError(f"{argument} must have intervals (low, high) in more than one dimension, got {given!r}")
     parts = [
-        f"{name} from {a:.4g} to {b:.4g}" if np.isfinite([a, b]).all() else f"{name} {f'≥ {a:.4g}' if a > -np.inf else f'≤ {b:.4g}'}"
+        f"{name} from {a:.4g} to {b:.4g}"
+        if np.isfinite([a, b]).all()
+        else f"{name} {f'≥ {a:.4g}' if a > -np.inf else f'≤ {b:.4g}'}"
         for name, a, b in zip(motion.names, low, high, strict=True)
         if np.isfinite([a, b]).any()
     ]
@@ -205,19 +209,21 @@ def _outside(argument: str, text: str, motion: Motion) -> InputError:
         f"{name} from {low:.4g} to {high:.4g}" for name, low, high in zip(motion.names, *motion.box, strict=True)
     )
     return InputError(
-        f"{argument} ({text}) lies outside the data, where nothing is known of the equation: they have {ranges}; give a "
+        f"{argument} ({text}) lies outside the data, where nothing is known of the equation: they have {ranges}; give "
+        f"a "
         "set within, or another box= at your own risk"
     )
 
 
 def check_disjoint(regions: Mapping[str, Region], points: Float) -> None:
-    """Raise if two of several sets, by the arguments that gave them, share one of the points (n, s), or are the same."""
+    """Raise if two of several sets, by the arguments that gave them, share one of the points (n, s)."""
     named = list(regions.items())
     for i, (first, one) in enumerate(named):
         for second, other in named[:i]:
             if _overlap(one, other, points):
                 raise InputError(
-                    f"{second} ({other.text}) and {first} ({one.text}) overlap: there would be nothing to reach; make them "
+                    f"{second} ({other.text}) and {first} ({one.text}) overlap: there would be nothing to reach; make "
+                    f"them "
                     "apart"
                 )
 
@@ -227,7 +233,8 @@ def _overlap(one: Region, other: Region, points: Float) -> bool:
         at = a.point if a.point is not None else None if a.level is None else np.array([a.level])
         if at is not None:
             if b.level is not None or b.point is not None:
-                return bool(np.array_equal(at, b.point if b.point is not None else [b.level]))
+                other_place = b.point if b.point is not None else np.array([b.level], dtype=float)
+                return bool(np.array_equal(at, other_place))
             return bool(b.inside(at[None])[0])
     if one.ends and other.ends:
         return max(one.ends[0], other.ends[0]) <= min(one.ends[1], other.ends[1])

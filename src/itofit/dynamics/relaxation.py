@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
 
 from itofit._checks import RNG, Complex, Float, InputError, count, float_array, one_of
 from itofit.dynamics.answers import Answer, with_error
@@ -76,7 +77,8 @@ def relaxation_times(
 ) -> RelaxationTimes:
     """The times with which deviations from the stationary density decay, the slowest first.
 
-    They are −1/Re λ of the eigenvalues λ of the generator; a pair of complex ones is a mode that turns, and counts once.
+    They are −1/Re λ of the eigenvalues λ of the generator; a pair of complex ones is a mode that turns, and counts
+    once.
 
     Parameters
     ----------
@@ -99,13 +101,14 @@ def relaxation_times(
     k = count("n", n)
     question = question_of(sde, covariates, box, cells, samples, rng)
 
+    fine = question.fine
+    reference, vectors = _modes(question, fine, *question.motion.flow_and_noise(fine.centres), k)
+
     def solve(mesh: Mesh, b: Float, D: Float) -> Float:
-        values, _ = _modes(question, mesh, b, D, k)
+        values = reference if mesh is fine else _modes(question, mesh, b, D, k, reference)[0]
         return np.concatenate([-values.real, values.imag])
 
     rates, own, errors = solved(question, solve)
-    fine = question.fine
-    _, vectors = _modes(question, fine, *question.motion.flow_and_noise(fine.centres), k)
     turned = vectors * np.exp(-1j * np.angle(vectors[np.abs(vectors).argmax(axis=0), np.arange(k)]))
     modes = (turned.real / np.abs(turned.real).max(axis=0)).T.reshape(k, *fine.shape)
     with np.errstate(divide="ignore"):
@@ -122,16 +125,27 @@ def relaxation_times(
         )
 
 
-def _modes(question: Question, mesh: Mesh, b: Float, D: Float, k: int) -> tuple[Complex, Complex]:
-    """The k slowest modes, one of each conjugate pair: eigenvalues (k,) and functions (n, k)."""
+def _modes(
+    question: Question, mesh: Mesh, b: Float, D: Float, k: int, like: Complex | None = None
+) -> tuple[Complex, Complex]:
+    """The k slowest modes, one of each conjugate pair: eigenvalues (k,) and functions (n, k).
+
+    Given eigenvalues that they should be `like`, they are those nearest to these, so that modes that are about as slow
+    as each other are not mixed up.
+    """
     L = jumps_of(mesh, b, D, underdamped=question.motion.underdamped, moments=True).matrix()
-    values, vectors = slowest(L, 2 * k)
+    values, vectors = slowest(L, 2 * k + 2)
     turns = np.abs(values.imag) > 1e-6 * np.abs(values)
     values = np.where(turns, values, values.real + 0j)
-    one_of_pair = np.flatnonzero(values.imag >= 0)[:k]
+    one_of_pair = np.flatnonzero(values.imag >= 0)
     if len(one_of_pair) < k:
-        raise InputError(f"n: {k} modes were asked for, but {len(one_of_pair)} found; ask for fewer, or give more cells=")
-    return values[one_of_pair], vectors[:, one_of_pair]
+        raise InputError(f"n: {k} modes were asked for, but {len(one_of_pair)} found; ask for fewer")
+    if like is None:
+        chosen = one_of_pair[:k]
+    else:
+        distance = np.abs(np.log(values[one_of_pair]) - np.log(like)[:, None])
+        chosen = one_of_pair[linear_sum_assignment(distance)[1]]
+    return values[chosen], vectors[:, chosen]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -206,8 +220,9 @@ def autocorrelation(
     if times is None:
         if by_simulation:
             raise InputError("times must be given if the answer comes from simulation, such as np.linspace(0, 10, 101)")
-        slow = relaxation_times(sde, 1, covariates=covariates, box=box, cells=cells, samples=0)
-        lags = np.linspace(0, DEFAULT_SPAN * float(np.asarray(slow.value)[0]), DEFAULT_TIMES)
+        rough = question_of(sde, covariates, box, cells, 0, None)
+        slow, _ = _modes(rough, rough.coarse, *motion.flow_and_noise(rough.coarse.centres), 1)
+        lags = np.linspace(0, -DEFAULT_SPAN / float(slow[0].real), DEFAULT_TIMES)
     else:
         lags = np.atleast_1d(float_array("times", times))
     if lags.ndim != 1 or not len(lags) or (lags < 0).any():

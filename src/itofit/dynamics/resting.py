@@ -151,7 +151,8 @@ class FixedPoints(Answer):
         lines = []
         for i, kind in enumerate(self.kinds):
             parts = [
-                f"{name} = {_short(Answer(what='', value=float(np.asarray(self.value)[i, j]), samples=self.samples[:, i, j]))}"
+                f"{name} = "
+                f"{_short(Answer(what='', value=float(np.asarray(self.value)[i, j]), samples=self.samples[:, i, j]))}"
                 for j, name in enumerate(self.names)
             ]
             rates = ", ".join(_complex_text(value) for value in self.eigenvalues[i])
@@ -202,8 +203,9 @@ def fixed_points(
 ) -> FixedPoints:
     """Where the flow is zero, and whether it leads there.
 
-    Of one variable all within the range are found, of more those to which Newton's method leads from a grid of places (or
-    from 1000 random ones with more than three variables). In samples each is looked for near where the value has it.
+    Of one variable all within the range are found, of more those to which Newton's method leads from a grid of places
+    (or from 1000 random ones with more than three variables). In samples each is looked for near where the value has
+    it.
 
     Parameters
     ----------
@@ -219,7 +221,7 @@ def fixed_points(
     >>> from itofit.model.known import KnownSDE
     >>> sde = KnownSDE(f=lambda x: x - x**3, sigma=lambda x: np.ones((len(x), 1, 1)))
     >>> print(dynamics.fixed_points(sde, box=(-2, 2), samples=0))
-    fixed points: 
+    fixed points:
       x = -1: stable (eigenvalues -2)
       x = 0: unstable (eigenvalues 1)
       x = 1: stable (eigenvalues -2)

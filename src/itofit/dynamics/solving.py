@@ -1,24 +1,27 @@
 """Questions to a Markov chain on cells: where it rests, when it arrives, how fast it forgets.
 
-L is the generator (n, n), of which a row adds up to zero, or to less where the chain may be absorbed. All answers come from
-sparse factors of c I − L with c ≥ 0, an M-matrix: no pivots are needed, and nothing is subtracted that could cancel.
+L is the generator (n, n), of which a row adds up to zero, or to less where the chain may be absorbed. All answers come
+from sparse factors of c I − L with c ≥ 0, an M-matrix: no pivots are needed, and nothing is subtracted that could
+cancel.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse as sparse
+import numpy.typing as npt
+from scipy import sparse
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, splu
 
 from itofit._checks import Complex, Float
 
+Bool: TypeAlias = npt.NDArray[np.bool_]
 TINY_SHIFT = 1e-13
 """c relative to the largest rate, where L itself is singular."""
 ROUNDS = 3
 """Of inverse iteration for the stationary distribution; each gains many digits."""
-KRYLOV = 40
+KRYLOV = 25
 """Dimension of the space in which functions of L are computed."""
 
 
@@ -43,16 +46,13 @@ def stationary(L: Any, lu: Any = None) -> Float:  # noqa: ANN401
     return np.asarray(p)
 
 
-def passage(L: Any, sources: Float, kept: npt_bool) -> Float:  # noqa: ANN401
+def passage(L: Any, sources: Float, kept: Bool) -> Float:  # noqa: ANN401
     """Solutions u (n, k) of −L u = sources (n, k) on the cells that are kept (n,), zero on the others."""
     own = np.flatnonzero(kept)
     out = np.zeros_like(sources)
     if len(own):
         out[own] = factored(-L[own][:, own]).solve(np.ascontiguousarray(sources[own]))
     return out
-
-
-npt_bool = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def slowest(L: Any, k: int) -> tuple[Complex, Complex]:  # noqa: ANN401

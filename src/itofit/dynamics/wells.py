@@ -43,7 +43,9 @@ class Potential(Answer):
         for i, (low, high) in enumerate(self.ways):
             value = float(np.asarray(self.barriers.value)[i])
             own = Answer(what="", value=value, samples=self.barriers.samples[:, i], scale="log")
-            lines.append(f"barrier from {self.name} = {low:.4g} over {self.name} = {high:.4g}: {with_error(value, own)}")
+            lines.append(
+                f"barrier from {self.name} = {low:.4g} over {self.name} = {high:.4g}: {with_error(value, own)}"
+            )
         return "\n  " + "\n  ".join(lines or ["no barriers within the range of the data"])
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -75,7 +77,7 @@ def potential(sde: SDE, *, covariates: Held = None, box: Box = None, samples: in
         raise InputError(
             f"a potential needs one variable; the state has {', '.join(motion.names)}: quasi_potential is for more"
         )
-    x = np.linspace(*motion.box[:, 0], 1001)
+    x = np.linspace(motion.box[0, 0], motion.box[1, 0], 1001)
     sampled = samples_of(sde, samples, rng)
     points = fixed_points(sde, covariates=covariates, box=box, samples=0)
     own_points, _ = followed(motion, sampled, np.asarray(points.value))

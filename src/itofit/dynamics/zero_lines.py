@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from itofit._checks import RNG, Float, InputError
+from itofit._checks import RNG, Float, InputError, Int
 from itofit.dynamics.answers import Answer
 from itofit.dynamics.axes import axes_or_new
 from itofit.dynamics.drawn import LOOKS
@@ -29,11 +29,14 @@ class Nullclines(Answer):
         For each component of the flow, pieces of the lines on which it is zero: number, end, coordinate.
     component : array of shape (n,)
         Which component is zero at each point of `value`, the middles of the segments.
+    across : array of shape (n, 2)
+        Unit vectors across the lines at these points.
     names : tuple of str
     """
 
     segments: tuple[Float, Float]
-    component: np.ndarray
+    component: Int
+    across: Float
     names: tuple[str, ...]
 
     def value_text(self) -> str:
@@ -44,19 +47,23 @@ class Nullclines(Answer):
     @property
     def std(self) -> Float:
         """How far points may be off across the line, (n,): the error of the flow over its slope."""
-        return np.asarray(self.samples.std(axis=0, ddof=1)) if len(self.samples) else np.full(len(self.component), np.nan)
+        return (
+            np.asarray(self.samples.std(axis=0, ddof=1)) if len(self.samples) else np.full(len(self.component), np.nan)
+        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Lines on which one variable stays, with faint ones of samples beside."""
         from matplotlib.collections import LineCollection  # noqa: PLC0415
 
         ax = axes_or_new(ax, (5.0, 4.6))
-        for k, (part, (color, dashes)) in enumerate(zip(self.segments, LOOKS, strict=False)):
+        for k, (part, (color, _)) in enumerate(zip(self.segments, LOOKS, strict=False)):
             own = self.component == k
             if len(self.samples) and own.any():
-                width = np.clip(2 * np.nan_to_num(self.std[own]), 0, None)
-                ax.scatter(*np.asarray(self.value)[own].T, s=(1 + 40 * width / max(np.ptp(part), 1e-300)) ** 2, color=color,
-                           alpha=0.1, linewidths=0)
+                x, y = np.asarray(self.value)[own].T
+                away = np.nan_to_num(2 * self.std[own])
+                for side in (-1, 1):
+                    across = self.across[own] * (side * away)[:, None]
+                    ax.plot(x + across[:, 0], y + across[:, 1], ",", color=color, alpha=0.6)
             ax.add_collection(LineCollection(list(part), colors=color, linestyles="-", linewidths=1.6))
             ax.plot([], [], color=color, label=f"{self.names[k]} stays")
         ax.autoscale()
@@ -93,11 +100,10 @@ def nullclines(
     middles = np.concatenate([part.mean(axis=1) for part in segments])
     component = np.repeat([0, 1], [len(part) for part in segments])
     sampled = samples_of(sde, samples, rng)
+    slope = slopes(motion.flow, middles, motion.box[1] - motion.box[0])[np.arange(len(middles)), component]
+    steep = np.maximum(np.linalg.norm(slope, axis=1), 1e-300)
     own = np.empty((0, len(middles)))
     if sampled is not None and len(middles):
-        size = motion.box[1] - motion.box[0]
-        J = slopes(motion.flow, middles, size)[np.arange(len(middles)), component]
-        steep = np.maximum(np.linalg.norm(J, axis=1), 1e-300)
         flows = motion.sampled_flow_and_noise(sampled, middles)[0]
         own = flows[:, np.arange(len(middles)), component] / steep
     return Nullclines(
@@ -106,6 +112,7 @@ def nullclines(
         samples=own,
         segments=(segments[0], segments[1]),
         component=component,
+        across=slope / steep[:, None],
         names=motion.names,
     )
 

@@ -15,7 +15,8 @@ correlation of their noises.
 
 The entries of H that Σ is made of (`itofit.matrices.links`) are drawn like the drift, independently of each other and
 of the drift. With the identity link a draw H + δ need not be positive definite; there it is the Σ^½ exp(Σ^-½ LδLᵀ Σ^-½)
-Σ^½ that is equal to it to first order, so that variances are Gaussian in their logarithm, as `variance_interval` has them.
+Σ^½ that is equal to it to first order, so that variances are Gaussian in their logarithm, as `variance_interval` has
+them.
 """
 
 from __future__ import annotations
@@ -137,11 +138,11 @@ class SampledSDEs(Sequence["SampledSDE"]):
 
     def drift(self, x: npt.ArrayLike) -> Float:
         """Drifts at the points x of shape (n, m): an array of shape (n_samples, n, d)."""
-        return np.concatenate([own.drifts(own.sde._points(x)) for own in self._draws])  # noqa: SLF001
+        return np.concatenate([own.drifts(own.sde._points(x)) for own in self._draws])
 
     def covariance(self, x: npt.ArrayLike) -> Float:
         """Covariances at the points x of shape (n, m): an array of shape (n_samples, n, d, d)."""
-        return np.concatenate([own.covariances(own.sde._points(x)) for own in self._draws])  # noqa: SLF001
+        return np.concatenate([own.covariances(own.sde._points(x)) for own in self._draws])
 
     def drift_at_own(self, x: npt.ArrayLike) -> Float:
         """The drift of each equation at points of its own, x of shape (n_samples, n, m): shape (n_samples, n, d)."""

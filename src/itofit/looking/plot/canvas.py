@@ -11,18 +11,14 @@ import numpy as np
 from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import InputError
-from itofit.dynamics.axes import DATA as DATA
-from itofit.dynamics.axes import LEARNED as LEARNED
-from itofit.dynamics.axes import SECOND as SECOND
-from itofit.dynamics.axes import SIZE as SIZE
-from itofit.dynamics.axes import axes_or_new as axes_or_new
-from itofit.dynamics.axes import escaped, missing_matplotlib
+from itofit.dynamics.axes import DATA, LEARNED, SECOND, SIZE, axes_or_new, escaped, missing_matplotlib
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = ["DATA", "LEARNED", "SECOND", "SIZE", "axes_or_new", "escaped"]  # besides what is defined here
 LOOKS = (
     ("#0072B2", "o", "-"),
     ("#D55E00", "s", "--"),
