@@ -115,7 +115,9 @@ class Answer:
     # In words
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.what}: {self.value_text()}", *(f"  {note}" for note in self.all_notes())])
+        value = self.value_text()
+        gap = "" if value.startswith("\n") else " "
+        return "\n".join([f"{self.what}:{gap}{value}", *(f"  {note}" for note in self.all_notes())])
 
     __repr__ = __str__
 

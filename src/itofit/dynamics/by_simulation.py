@@ -16,11 +16,12 @@ from itofit.dynamics.mesh import Mesh
 from itofit.dynamics.motion import Motion
 from itofit.dynamics.regions import Region
 from itofit.dynamics.resting import slopes
-from itofit.matrices.symmetric import factors
 from itofit.model.sampled import SampledSDEs
 
 STEP = 0.03
 """Relative to the fastest of typical rates of change."""
+FARTHEST = 0.03
+"""What noise makes of a step, relative to the box."""
 PATHS, SAMPLE_PATHS = 1000, 200
 """Of the equation itself, and of each sample."""
 STEPS, MOST_STEPS = 2000, 20_000
@@ -46,7 +47,7 @@ class _Walk:
         motion, dt, s = self.motion, self.dt, self.motion.s
         d = s // 2 if motion.underdamped else s
         at = motion.inputs(self.x)
-        f, root = motion.sde.drift(at), factors(motion.sde.covariance(at))
+        f, root = motion.sde.drift(at), motion.sde.diffusion(at)
         kick = dt * f + np.sqrt(dt) * (root @ self.rng.standard_normal((len(at), d, 1)))[:, :, 0]
         x = self.x.copy()
         x[:, s - d :] += kick
@@ -66,11 +67,13 @@ class _Walk:
 
 
 def time_step(motion: Motion) -> float:
-    """A step during which the drift hardly changes."""
+    """A step during which the drift hardly changes, and in which noise does not go far."""
     span = motion.box[1] - motion.box[0]
     places = motion.box[0] + span * (0.1 + 0.8 * np.random.default_rng(0).random((200, motion.s)))
     J = slopes(motion.flow, places, span) * span / span[:, None]
-    return STEP / max(float(np.median(np.linalg.norm(J, 2, axis=(1, 2)))), 1e-300)
+    rate = float(np.median(np.linalg.norm(J, 2, axis=(1, 2))))
+    noise = np.diagonal(motion.flow_and_noise(places)[1], axis1=1, axis2=2) / span**2
+    return min(STEP / max(rate, 1e-300), FARTHEST**2 / (2 * float(np.median(noise.max(axis=1)))))
 
 
 def _each(motion: Motion, sampled: SampledSDEs | None) -> list[Motion]:
@@ -188,7 +191,7 @@ def _way_of_bridges(
         bridge[:, :, : s // 2] = 0.0
     root = np.zeros((n, s, s))
     d = s // 2 if motion.underdamped else s
-    root[:, s - d :, s - d :] = factors(motion.sde.covariance(motion.inputs(before)))
+    root[:, s - d :, s - d :] = motion.sde.diffusion(motion.inputs(before))
     places = before + shares * (after - before) + np.sqrt(dt) * np.einsum("nij,knj->kni", root, bridge)
     starts = np.concatenate([before[None], places[:-1]])
     ways = np.stack([own.way_to(starts.reshape(-1, s), places.reshape(-1, s)).reshape(BETWEEN, n) for own in targets])

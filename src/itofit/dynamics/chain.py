@@ -15,8 +15,8 @@ current crosses the edge of the box, and if b is a gradient and D constant the c
 in the size of a cell. Variables with a period are closed to a ring.
 
 That is best where balance matters: densities, and passages over barriers. But F makes the noise larger by a factor of
-1 + E²/12, so that a chain forgets too fast. For relaxation the rates w (max(1, |E|/2) ± E/2) are better: as long as
-|E| ≤ 2 the chain moves with exactly the mean and the variance of the equation.
+1 + E²/12, so that a chain forgets too fast. For relaxation the rates w (max(1, |E|/2) ± E/2), with E = B·v
+where the step begins, are better: as long as |E| ≤ 2 the chain moves with exactly the mean and variance of the equation.
 
 Positions of a second-order system move by the velocity alone, to the neighbour downstream (first order in the size of a
 cell, no scheme with positive rates is better); at an edge the velocity turns round.
@@ -119,7 +119,7 @@ def jumps_of(
     beyond = to == NO_CELL
     along = np.einsum("jni,ni->jn", step, B)
     ahead = np.einsum("jni,jni->jn", step, B[to])
-    E = np.where(beyond, along, 0.5 * (along + ahead))
+    E = along if moments else np.where(beyond, along, 0.5 * (along + ahead))
     weight = np.repeat(w, 2, axis=0)
     into, share = _into_sets(mesh, step, to, sets)
     if sets:

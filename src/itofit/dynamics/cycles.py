@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STEP = 0.02
 """Of the first search, relative to the fastest of typical rates of change."""
-SETTLING, MOST_STEPS = 6000, 40_000
+SETTLING, MOST_STEPS = 3000, 40_000
 """Steps before the first look for a cycle, and altogether."""
 STEPS_PER_PERIOD = 120
 """Where the period is measured."""
@@ -157,7 +157,7 @@ def _on_cycle(motion: Motion, start: Float) -> tuple[Float, float]:
     path = [start[None]]
     for i in range(MOST_STEPS):
         path.append(runge_kutta(flow, path[-1], dt))
-        if i >= SETTLING and i % 2000 == 0:
+        if i >= SETTLING and i % 1000 == 0:
             recent = np.concatenate(path[-SETTLING:])
             if (np.abs(recent[-1] - recent[-200]) < AT_REST * span).all():
                 raise _no_cycle(f"it comes to rest at {motion.place_text(recent[-1])}")

@@ -111,13 +111,18 @@ class Solved(NamedTuple):
         return float(np.nanmax(self.grid_errors, initial=0.0))
 
 
-def solved(question: Question, solve: Solve, scale: Scale = "linear") -> Solved:
-    """A number or an array that does not depend on the grid: its value, and those of samples."""
+def solved(question: Question, solve: Solve, scale: Scale = "linear", *, moments: bool = False) -> Solved:
+    """A number or an array that does not depend on the grid: its value, and those of samples.
+
+    With the `moments` scheme nothing is extrapolated, unless the system is of second order: its error is small, and does
+    not fall as a power of the size where cells are large.
+    """
     at_fine, at_coarser, at_coarse = _on_grids(question, solve)
-    value = _moved(at_fine, at_coarser, at_fine, scale, question.further)
+    limit = _moved(at_fine, at_coarser, at_fine, scale, question.further)
+    value = at_fine if moments and not question.motion.underdamped else limit
     own = [_moved(value, at_coarse, each, scale) for each in _of_samples(question, solve)]
     size = np.maximum(np.abs(value), 1e-300)
-    return Solved(value, np.array(own).reshape(-1, *value.shape), np.abs(value - at_fine) / size)
+    return Solved(value, np.array(own).reshape(-1, *value.shape), np.abs(limit - at_fine) / size)
 
 
 def _on_grids(question: Question, solve: Solve) -> list[Float]:

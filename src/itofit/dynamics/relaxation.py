@@ -108,7 +108,7 @@ def relaxation_times(
         values = reference if mesh is fine else _modes(question, mesh, b, D, k, reference)[0]
         return np.concatenate([-values.real, values.imag])
 
-    rates, own, errors = solved(question, solve)
+    rates, own, errors = solved(question, solve, moments=True)
     turned = vectors * np.exp(-1j * np.angle(vectors[np.abs(vectors).argmax(axis=0), np.arange(k)]))
     modes = (turned.real / np.abs(turned.real).max(axis=0)).T.reshape(k, *fine.shape)
     with np.errstate(divide="ignore"):
@@ -239,7 +239,7 @@ def autocorrelation(
         p = stationary(L)
         return np.stack([_correlation(L, p, functions, lags) for functions in observed(motion, mesh.centres)], axis=1)
 
-    found = solved(question, solve)
+    found = solved(question, solve, moments=True)
     return Autocorrelation(
         what="autocorrelation",
         value=found.value,
