@@ -16,7 +16,8 @@ in the size of a cell. Variables with a period are closed to a ring.
 
 That is best where balance matters: densities, and passages over barriers. But F makes the noise larger by a factor of
 1 + E²/12, so that a chain forgets too fast. For relaxation the rates w (max(1, |E|/2) ± E/2), with E = B·v
-where the step begins, are better: as long as |E| ≤ 2 the chain moves with exactly the mean and variance of the equation.
+where the step begins, are better: as long as |E| ≤ 2 the chain moves with exactly the mean and variance of the
+equation.
 
 Positions of a second-order system move by the velocity alone, to the neighbour downstream (first order in the size of a
 cell, no scheme with positive rates is better); at an edge the velocity turns round.

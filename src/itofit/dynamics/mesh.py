@@ -17,6 +17,10 @@ from itofit.dynamics.motion import Motion
 
 MOST_TURNS = 60
 """Of Selling's algorithm; each lengthens the steps, and noise that needs as many is singular to rounding."""
+LONGEST = 10
+"""Steps in cells."""
+WEAKER = 0.98
+"""Factor of correlations whose steps would be longer, again and again until they are not."""
 PAIRS_OF_THREE = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
 Bool: TypeAlias = npt.NDArray[np.bool_]
 
@@ -106,11 +110,22 @@ def mesh_of(motion: Motion, cells: int | tuple[int, ...]) -> Mesh:
 
 
 def positive_steps(D: Float) -> tuple[Int, Float]:
-    """Steps v (k, n, s) of whole numbers and weights w ≥ 0 (k, n) with Σ_k w v vᵀ = D, for D of shape (n, s, s)."""
+    """Steps v (k, n, s) of whole numbers and weights w ≥ 0 (k, n) with Σ_k w v vᵀ = D, for D of shape (n, s, s).
+
+    Where D is so nearly singular that steps would be longer than `LONGEST` cells, correlations are taken as somewhat
+    weaker, as little as makes them shorter.
+    """
     n, s = D.shape[:2]
     if s == 1:
         return np.ones((1, n, 1), dtype=int), D[:, :, 0].T
-    return _of_two(D) if s == 2 else _of_three(D)
+    decompose = _of_two if s == 2 else _of_three
+    v, w = decompose(D)
+    weaker = np.where(np.eye(s, dtype=bool), 1.0, WEAKER)
+    while (long := np.flatnonzero(np.abs(v).max(axis=(0, 2)) > LONGEST)).size:
+        D = D.copy()
+        D[long] *= weaker
+        v[:, long], w[:, long] = decompose(D[long])
+    return v, w
 
 
 def _of_two(D: Float) -> tuple[Int, Float]:
@@ -128,7 +143,7 @@ def _of_two(D: Float) -> tuple[Int, Float]:
                 e[wide, i], e[wide, j], e[wide, k] = -first, second, first - second
         if settled:
             break
-    v = np.stack([-e[:, :, 1], e[:, :, 0]], axis=2).swapaxes(0, 1)
+    v = np.stack([-e[:, :, 1], e[:, :, 0]], axis=2).swapaxes(0, 1).copy()
     pairs = ((1, 2), (0, 2), (0, 1))
     w = np.stack([-np.einsum("na,nab,nb->n", e[:, i], D, e[:, j]) for i, j in pairs])
     return v, np.maximum(w, 0.0)

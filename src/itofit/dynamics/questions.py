@@ -114,8 +114,8 @@ class Solved(NamedTuple):
 def solved(question: Question, solve: Solve, scale: Scale = "linear", *, moments: bool = False) -> Solved:
     """A number or an array that does not depend on the grid: its value, and those of samples.
 
-    With the `moments` scheme nothing is extrapolated, unless the system is of second order: its error is small, and does
-    not fall as a power of the size where cells are large.
+    With the `moments` scheme nothing is extrapolated, unless the system is of second order: its error is small, and
+    does not fall as a power of the size where cells are large.
     """
     at_fine, at_coarser, at_coarse = _on_grids(question, solve)
     limit = _moved(at_fine, at_coarser, at_fine, scale, question.further)
