@@ -22,6 +22,7 @@ from itofit.dynamics.long_run import (
     quasi_potential,
     stationary_density,
 )
+from itofit.dynamics.outlook import Outlook, outlook
 from itofit.dynamics.passages import (
     ExitProbabilities,
     PassageTime,
@@ -44,6 +45,7 @@ __all__ = [
     "FixedPoints",
     "Nullclines",
     "OnGrid",
+    "Outlook",
     "PassageTime",
     "Period",
     "Potential",
@@ -55,6 +57,7 @@ __all__ = [
     "first_passage_time",
     "fixed_points",
     "nullclines",
+    "outlook",
     "period",
     "potential",
     "probability_current",
