@@ -99,7 +99,7 @@ def densities():
         density = dynamics.stationary_density(sde, box=box)
         at = density.mesh.centres
         exact = np.exp(-0.5 * np.einsum("ni,ij,nj->n", at, np.linalg.inv(C), at)).reshape(density.mesh.shape)
-        yield f"density, linear, {d} variables", total_variation(density, exact), 0.005
+        yield f"density, linear, {d}-D", total_variation(density, exact), 0.005
     g, T = 0.8, 0.5
     sde = KnownSDE(f=lambda x: -x[:, :1] - g * x[:, 1:], sigma=constant(np.array([[np.sqrt(2 * g * T)]])), n_inputs=2)
     density = dynamics.stationary_density(sde, box=[[-3.2, -3.2], [3.2, 3.2]])
@@ -139,7 +139,7 @@ def forgetting():
         sde, _, box = linear(*system)
         slow = max(np.linalg.eigvals(system[0]), key=lambda value: value.real)
         found = dynamics.relaxation_times(sde, 1, box=box)
-        yield f"slowest relaxation time, linear, {d} variables", found.value[0] * -slow.real - 1, 0.005
+        yield f"slowest relaxation time, linear, {d}-D", found.value[0] * -slow.real - 1, 0.005
     g = 0.8
     sde = KnownSDE(f=lambda x: -x[:, :1] - g * x[:, 1:], sigma=constant(np.array([[np.sqrt(g)]])), n_inputs=2)
     found = dynamics.relaxation_times(sde, 1, box=[[-3.2, -3.2], [3.2, 3.2]])
@@ -153,7 +153,7 @@ def entropies():
         velocity = A + 0.5 * Sigma @ np.linalg.inv(C)
         exact = np.trace(velocity.T @ np.linalg.solve(0.5 * Sigma, velocity) @ C)
         found = dynamics.entropy_production(sde, box=box).value
-        yield f"entropy production, driven linear, {d} variables", found / exact - 1, 0.02
+        yield f"entropy production, driven linear, {d}-D", found / exact - 1, 0.02
 
 
 def cycles():

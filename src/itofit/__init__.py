@@ -14,6 +14,7 @@ from itofit.looking.report import report
 from itofit.model.hidden.observed import States
 from itofit.model.learned import LearnedSDE, load
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
+from itofit.model.sampled import SampledSDEs
 from itofit.model.training import LearnedFunction, Training
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
@@ -44,6 +45,7 @@ __all__ = [
     "LearnedSDE",
     "MeasurementNoise",
     "ModelFileError",
+    "SampledSDEs",
     "States",
     "Training",
     "Transitions",

@@ -188,7 +188,7 @@ def _of_mapping(argument: str, given: Mapping[str, Any], motion: Motion, *, star
             return _of_numbers(argument, low, motion, start=start)
         raise InputError(f"{argument} must have intervals (low, high) in more than one dimension, got {given!r}")
     parts = [
-        f"{name} from {a:.4g} to {b:.4g}"
+        f"{name} between {a:.4g} and {b:.4g}"
         if np.isfinite([a, b]).all()
         else f"{name} {f'≥ {a:.4g}' if a > -np.inf else f'≤ {b:.4g}'}"
         for name, a, b in zip(motion.names, low, high, strict=True)
