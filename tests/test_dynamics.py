@@ -38,6 +38,11 @@ def linear(A, Sigma):
     return sde, solve_continuous_lyapunov(A, -Sigma)
 
 
+def two_wells(x):
+    """The double well, and a variable of its own."""
+    return np.stack([x[:, 0] - x[:, 0] ** 3, -x[:, 1]], axis=1)
+
+
 def box_of(covariance, n=4.5):
     sd = np.sqrt(np.diagonal(covariance))
     return np.stack([-n * sd, n * sd])
@@ -372,12 +377,7 @@ def test_fixed_points_and_their_kinds():
     np.testing.assert_allclose(x.value[:, 0], [-1, 0, 1], atol=1e-9)
     assert x.kinds == ("stable", "unstable", "stable")
     np.testing.assert_allclose(x.eigenvalues[:, 0], [-2, 1, -2], atol=1e-4)
-    saddle = KnownSDE(
-        f=lambda x: np.stack([x[:, 0] - x[:, 0] ** 3, -x[:, 1]], axis=1),
-        sigma=constant(np.eye(2)),
-        n_inputs=2,
-        n_outputs=2,
-    )
+    saddle = KnownSDE(f=two_wells, sigma=constant(np.eye(2)), n_inputs=2, n_outputs=2)
     points = dynamics.fixed_points(saddle, box=[[-2, -2], [2, 2]])
     np.testing.assert_allclose(points.value, [[-1, 0], [0, 0], [1, 0]], atol=1e-7)
     assert points.kinds == ("stable node", "saddle", "stable node")
@@ -597,3 +597,98 @@ def test_warnings_are_not_left_over(learned):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         dynamics.stationary_density(learned, samples=3, rng=0)
+
+
+# The usual questions, and the command line
+
+
+def test_the_usual_questions_at_once(learned):
+    answers = dynamics.outlook(learned, samples=4, rng=0).answers
+    assert [type(answer).__name__ for answer in answers] == [
+        "FixedPoints",
+        "RelaxationTimes",
+        "PassageTime",
+        "PassageTime",
+        "Answer",
+    ]
+    assert str(dynamics.outlook(learned, samples=4, rng=0)) == "\n".join(map(str, answers))
+    wells = KnownSDE(f=two_wells, sigma=constant(0.6 * np.eye(2)), n_inputs=2, n_outputs=2)
+    answers = dynamics.outlook(wells, box=[[-2, -2], [2, 2]]).answers
+    assert "one standard deviation around x1 = 1, x2 = 0" in str(answers[2])
+    exact = quadrature(-1, 0.8, -2, 0.6)  # nearly: the set is a disc around the other well
+    assert answers[2].value == pytest.approx(exact, rel=0.15)
+
+    def turning(x):
+        return x * (1 - (x**2).sum(axis=1, keepdims=True)) + x[:, ::-1] * [2.0, -2.0]
+
+    cycle = KnownSDE(f=turning, sigma=constant(0.3 * np.eye(2)), n_inputs=2, n_outputs=2)
+    answers = dynamics.outlook(cycle, box=[[-2, -2], [2, 2]]).answers
+    kinds = [type(answer).__name__ for answer in answers]
+    assert kinds == ["FixedPoints", "Period", "RelaxationTimes", "Answer"]
+    assert answers[1].value == pytest.approx(np.pi, rel=1e-4)
+
+
+def called(*arguments):
+    from typer.testing import CliRunner
+
+    from itofit.cli import app
+
+    return CliRunner().invoke(app, ["dynamics", *map(str, arguments)])
+
+
+def test_the_command_line(learned, tmp_path):
+    import json
+
+    learned.save(tmp_path / "sde.npz")
+    result = called(tmp_path / "sde.npz", "--samples", 4, "-o", tmp_path / "figure.png")
+    assert result.exit_code == 0, result.output
+    assert "fixed points:" in result.output
+    assert result.output.count("mean first-passage time") == 2
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    result = called(tmp_path / "sde.npz", "--start", "-1", "--target", "0.9:", "--samples", 4, "--json")
+    answer = json.loads(result.stdout)["answers"][0]
+    expected = dynamics.first_passage_time(learned, -1, (0.9, None), samples=4, rng=0)
+    assert answer["value"] == pytest.approx(expected.value)
+    assert answer["low"] == pytest.approx(expected.interval()[0])
+    for given in ("x=0.9:", "x=0.9:1.5", "1"):
+        assert called(tmp_path / "sde.npz", "--start", "x=-1.2:-0.8", "--target", given, "--samples", 0).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--start", "-1"), "belong together"),
+        (("--start", "-1", "--target", "much"), "--target must be a number"),
+        (("--start", "-1", "--target", ":"), "--target must be a number"),
+        (("--start", "-1", "--target", "9"), "lies outside the data"),
+        (("--start", "1,2", "--target", "1"), "the state is x"),
+        (("--covariates", "u=1"), "nothing drives this equation"),
+        (("-o", "figure.txt"), "--output must end in .png"),
+    ],
+)
+def test_mistakes_at_the_command_line(learned, tmp_path, options, message):
+    learned.save(tmp_path / "sde.npz")
+    result = called(tmp_path / "sde.npz", "--samples", 0, *options)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+def test_plots_of_dynamics(learned):
+    from matplotlib import pyplot
+
+    data = Transitions.from_trajectories(learned.simulate([-1.0, 1.0], dt=0.04, n_steps=300, rng=0), dt=0.04)
+    ax = itofit.plot.density(learned, data, samples=4, rng=0)
+    assert {"observed", "learned"} <= {text.get_text() for text in ax.get_legend().get_texts()}
+    ax = itofit.plot.passage_times(learned, [-1, (0.8, 1.2)], data, samples=4, rng=0)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["to x = -1", "to x between 0.8 and 1.2"]
+    with pytest.raises(InputError, match="two variables"):
+        itofit.plot.phase_portrait(learned)
+    plane, C = linear(*PLANE)
+    seen = Transitions.from_trajectories(plane.simulate(np.zeros((2, 2)), dt=0.05, n_steps=300, rng=0), dt=0.05)
+    for current in (False, True):
+        ax = itofit.plot.phase_portrait(plane, seen, box=box_of(C), current=current)
+        assert "stable focus" in {text.get_text() for text in ax.get_legend().get_texts()}
+    assert itofit.plot.density(plane, seen, box=box_of(C)).collections
+    with pytest.raises(InputError, match="one variable"):
+        itofit.plot.passage_times(plane, {"x1": (1, None)}, box=box_of(C))
+    pyplot.close("all")
