@@ -291,6 +291,14 @@ def test_committors():
     assert by_chance.value[0] == pytest.approx(0.75, abs=0.08)  # five standard errors
 
 
+def test_levels_on_a_ring():
+    """Of Brownian motion that starts halfway round: (half the way)² / 2D, wherever the ring is cut."""
+    ring = Ring(f=lambda x: 0 * x, sigma=constant(np.eye(1)))
+    for level in (0.001, 1.0, 6.28):
+        time = dynamics.first_passage_time(ring, (level + np.pi) % (2 * np.pi), level, cells=200)
+        assert time.value == pytest.approx(np.pi**2, rel=1e-3)
+
+
 def test_rates_of_kramers():
     """ω₀ω₁/2π exp(−ΔU/D) where the barrier is high: within the next term, of order D/ΔU."""
     s = 0.35

@@ -14,12 +14,12 @@ from itofit.dynamics.axes import LEARNED, axes_or_new
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Scale = Literal["linear", "log", "share"]
-"""How a value varies: by differences, by factors because it is positive, or between zero and one."""
+Scale = Literal["linear", "log", "share", "square"]
+"""How a value varies: by differences, by factors because it is positive, between zero and one, or as a square."""
 SEEN = 0.001
 """Share of the probability at the edge that is worth mentioning."""
-COARSE = 0.02
-"""Relative error of the grid that is worth a warning in words."""
+COARSE, SHARE_OF_STD = 0.02, 0.1
+"""Error of the grid that is worth mentioning: relative to a value, and to its error bar."""
 
 
 class Edge(NamedTuple):
@@ -61,7 +61,7 @@ class Answer:
         At the learned functions themselves.
     samples : array of shape (n_samples, ...)
         The same for equations from the posterior; empty if there are none.
-    scale : {"linear", "log", "share"}
+    scale : {"linear", "log", "share", "square"}
         How it varies, which decides on the form of intervals.
     grid_error : float
         About how far a grid of cells is off: what the step from a coarser grid to an infinitely fine one changes,
@@ -96,8 +96,8 @@ class Answer:
     def interval(self, level: float = 0.95) -> tuple[Float | float, Float | float]:
         """Ends of the interval that has a probability `level`: two values, or arrays of the value's shape.
 
-        It is that of Student's distribution around the value: of its logarithm if it is positive, and cut at zero and
-        one if it is a probability. NaN without error bars.
+        It is that of Student's distribution around the value: of its logarithm if it is positive, of its root if it is
+        a square, which may be zero, and cut at zero and one if it is a probability. NaN without error bars.
         """
         n = max(len(self.samples), 2)
         t = float(stdtrit(n - 1, 0.5 + 0.5 * fraction("level", level)))
@@ -106,6 +106,10 @@ class Answer:
             with np.errstate(divide="ignore", invalid="ignore"):
                 factor = np.exp(np.minimum(t * self._std(np.log(self.samples)), 700.0))
             return _plain(value / factor), _plain(value * factor)
+        if self.scale == "square":
+            root = np.sqrt(value)
+            away = np.sqrt(np.mean((np.sqrt(self.samples) - root) ** 2, axis=0)) if len(self.samples) else np.nan
+            return _plain(np.maximum(root - t * away, 0.0) ** 2), _plain((root + t * away) ** 2)
         width = t * self._std(self.samples)
         low, high = value - width, value + width
         if self.scale == "share":
@@ -130,13 +134,21 @@ class Answer:
     def all_notes(self) -> list[str]:
         """What should be known, line by line."""
         lines = list(self.notes)
-        if np.isfinite(self.grid_error) and self.grid_error > COARSE:
+        if self._grid_matters():
             lines.append(f"the grid is coarse: it may be off by {self.grid_error:.1%}; give more cells=")
         if self.edge is not None and (self.edge.mass > SEEN or self.edge.escapes):
             lines.append(str(self.edge))
         if not len(self.samples):
             lines.append("no error bars: the equation has no posterior to draw from, or samples=0")
         return lines
+
+    def _grid_matters(self) -> bool:
+        """Whether the error of the grid is worth mentioning: not if it is far less than the error bar."""
+        if not np.isfinite(self.grid_error) or self.grid_error <= COARSE:
+            return False
+        std = self.std
+        known = np.ndim(std) == 0 and np.isfinite(std)
+        return not known or bool(self.grid_error * np.abs(self.value) > SHARE_OF_STD * std)
 
     # As a picture
 

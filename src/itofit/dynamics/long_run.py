@@ -315,8 +315,8 @@ def entropy_production(
 
     It is zero in detailed balance, and larger the better one can tell a film of the process from the same film run
     backwards. Of a second-order system, whose velocities turn round in that film, it is the irreversible current that
-    counts, with the part of the force that is odd in the velocity as friction. It is a square, so what samples add is
-    never negative: where it is zero, its samples are not.
+    counts, with the part of the force that is odd in the velocity as friction. It is a square, so where it is zero its
+    samples are not; intervals reach down to zero there.
 
     Parameters are those of `stationary_density`.
 
@@ -350,13 +350,13 @@ def entropy_production(
         away = np.linalg.solve(D[known], J[:, :, None])[:, :, 0]
         return np.asarray((np.einsum("ni,ni->n", J, away) / p[known]).sum())
 
-    found = solved(question, solve, "log")
+    found = solved(question, solve, "square")
     _warn_if_escapes(seen[0])
     return Answer(
         what="entropy production",
         value=float(found.value),
         samples=found.samples,
-        scale="log",
+        scale="square",
         grid_error=found.grid_error,
         edge=seen[0],
     )

@@ -83,7 +83,7 @@ def surroundings(motion: Motion, point: Float) -> Region:
     """Where a state is that belongs to a stable fixed point: at it, or within a standard deviation of the noise."""
     text = motion.place_text(point)
     if motion.s == 1:
-        return Region(text, level=float(point[0]))
+        return Region(text, level=float(point[0]), periods=motion.periods)
     J = slopes(motion.flow, point[None], motion.box[1] - motion.box[0])[0]
     D = motion.flow_and_noise(point[None])[1][0]
     C = solve_continuous_lyapunov(J, -2 * D)

@@ -147,6 +147,8 @@ def _moved(value: Float, start: Float, end: Float, scale: Scale, times: float = 
     moved = value + times * (end - start)
     if scale == "share":
         return np.clip(moved, 0.0, 1.0)
+    if scale == "square":
+        return np.maximum(moved, 0.0)
     if scale == "log":
         by_factor = (value > 0) & (start > 0) & (end > 0)
         factor = np.where(by_factor, end, 1.0) / np.where(by_factor, start, 1.0)

@@ -59,7 +59,9 @@ class Region:
     def way_to(self, start: Float, end: Float) -> Float:
         """The share of the way from start to end, both (n, s), after which it is entered: infinite if it is not."""
         if self.level is not None:
-            return _way_to_level(start[:, 0], end[:, 0], self.level)
+            period = 0.0 if self.periods is None else float(self.periods[1, 0] - self.periods[0, 0])
+            images = [self.level] if not period else [self.level + k * period for k in (-1, 0, 1)]
+            return np.minimum.reduce([_way_to_level(start[:, 0], end[:, 0], level) for level in images])
         if self.ends is not None and (self.periods is None or not self.periods.any()):
             ways = [_way_to_level(start[:, 0], end[:, 0], e) for e in self.ends if np.isfinite(e)]
             return np.where(self.inside(start), np.inf, np.minimum.reduce(ways))
@@ -141,7 +143,7 @@ def _of_numbers(argument: str, values: Float, motion: Motion, *, start: bool) ->
             f"such "
             f"as {{{motion.names[0]!r}: ({values[0] - 0.1:.3g}, {values[0] + 0.1:.3g}), ...}} or a function of points"
         )
-    return Region(text, level=float(values[0]))
+    return Region(text, level=float(values[0]), periods=motion.periods)
 
 
 def _of_function(argument: str, given: Callable[[Float], Any], motion: Motion) -> Region:

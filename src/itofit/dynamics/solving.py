@@ -47,11 +47,17 @@ def stationary(L: Any, lu: Any = None) -> Float:  # noqa: ANN401
 
 
 def passage(L: Any, sources: Float, kept: Bool) -> Float:  # noqa: ANN401
-    """Solutions u (n, k) of −L u = sources (n, k) on the cells that are kept (n,), zero on the others."""
+    """Solutions u (n, k) of −L u = sources (n, k) on the cells that are kept (n,), zero on the others.
+
+    Infinite if there is no way out of some of them.
+    """
     own = np.flatnonzero(kept)
     out = np.zeros_like(sources)
     if len(own):
-        out[own] = factored(-L[own][:, own]).solve(np.ascontiguousarray(sources[own]))
+        try:
+            out[own] = factored(-L[own][:, own]).solve(np.ascontiguousarray(sources[own]))
+        except RuntimeError:  # singular to rounding: from some cells there is no way out
+            out[own] = np.inf
     return out
 
 
