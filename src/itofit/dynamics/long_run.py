@@ -249,7 +249,7 @@ def quasi_potential(
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Current(OnGrid):
-    """A probability current: `value` has shape (*cells, s)."""
+    """A probability current: `value` has shape (cells, ..., s)."""
 
     density: Float
 

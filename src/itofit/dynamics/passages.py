@@ -235,7 +235,7 @@ class ExitProbabilities(Answer):
     ----------
     targets : tuple of str
         The sets, in words.
-    committor : array of shape (n_targets, *mesh.shape) or None
+    committor : array of shape (n_targets, cells, ...) or None
         The same probabilities from anywhere.
     mesh : Mesh or None
     """

@@ -36,7 +36,7 @@ class RelaxationTimes(Answer):
     ----------
     frequencies : Answer
         Angular frequencies with which the modes turn while they decay, shape (k,); zero for those that do not.
-    modes : array of shape (k, *mesh.shape)
+    modes : array of shape (k, cells, ...)
         Real parts of the functions of the state whose mean decays with these times, largest absolute value one.
     mesh : Mesh
     names : tuple of str
