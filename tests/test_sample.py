@@ -132,3 +132,15 @@ def test_what_cannot_be_drawn(double_well):
     plain = itofit.fit(Transitions.from_pairs(x, 0.9 * x + 0.1 * x[::-1], h=0.1), refine=False, rng=0)
     with pytest.raises(InputError, match="no error bars"):
         plain.sample(3)
+
+
+def test_a_drift_in_units_of_the_noise(plane):
+    """f = Σ^½ g with the Σ of the same draw; such models have no error bars of their own, so one is made of another."""
+    from dataclasses import replace
+
+    own = replace(plane, drift_in_noise_units=True)
+    x = points(plane)
+    g, Sigma = plane.sample(3, rng=0).drift(x), plane.sample(3, rng=0).covariance(x)
+    values, vectors = np.linalg.eigh(Sigma)
+    root = (vectors * np.sqrt(values)[..., None, :]) @ vectors.mT
+    np.testing.assert_allclose(own.sample(3, rng=0).drift(x), (root @ g[..., None])[..., 0], rtol=1e-9)
