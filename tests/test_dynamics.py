@@ -230,7 +230,15 @@ def test_a_system_that_escapes_says_so():
         with pytest.warns(ExtrapolationWarning, match="no stationary density"):
             density = dynamics.stationary_density(sde, box=(-3, 3))
         assert density.edge.escapes
+        assert density.edge.mass > 0.04
         assert "walls hold the state" in str(density)
+
+
+def test_a_system_that_is_cut_off_does_not_escape():
+    """The mass at the edge is said, but its forces hold it."""
+    density = dynamics.stationary_density(KnownSDE(f=lambda x: -x, sigma=constant(np.eye(1))), box=(-0.8, 0.8))
+    assert not density.edge.escapes
+    assert "of the probability is at the edge" in str(density)
 
 
 # Passages

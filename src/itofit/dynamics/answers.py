@@ -32,7 +32,7 @@ class Edge(NamedTuple):
     flux : float
         Probability that the flow would carry over the edge, per time.
     escapes : bool
-        Whether the state is at the edge about as often as elsewhere: then walls hold it, and not its own forces.
+        Whether the state is at an end of the range about as often as elsewhere: walls hold it, and not its own forces.
     """
 
     mass: float

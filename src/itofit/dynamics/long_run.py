@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 
 EDGE_SHARE = 0.025
 """Of the range at each end: what counts as its edge."""
-HELD_BY_WALLS = 0.5
-"""Density at the edge, relative to the mean density, from which on walls hold the state."""
+HELD_BY_WALLS, HARDLY_LESS = 0.5, 0.9
+"""Density at an end of the range, relative to the largest and to that a tenth of the range further in.
+
+From these on walls hold the state there, and not its own forces.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -106,14 +109,22 @@ def edge_of(mesh: Mesh, b: Float, p: Float) -> Edge | None:
     """How much the edge matters, for a flow b (n, s) and probabilities p (n,)."""
     if all(mesh.periodic):
         return None
-    layer, flux = mesh.edge_layer(EDGE_SHARE), 0.0
+    layer, flux, escapes = mesh.edge_layer(EDGE_SHARE), 0.0, False
     for i, wraps in enumerate(mesh.periodic):
         if not wraps:
             first, last = mesh.places[:, i] == 0, mesh.places[:, i] == mesh.shape[i] - 1
             outwards = np.where(first, np.maximum(-b[:, i], 0), 0) + np.where(last, np.maximum(b[:, i], 0), 0)
             flux += float(p @ outwards) / mesh.size[i]
-    mass = float(p[layer].sum())
-    return Edge(mass, flux, mass > HELD_BY_WALLS * layer.mean())
+            marginal = np.bincount(mesh.places[:, i], p, mesh.shape[i])
+            escapes |= any(_held_by_wall(own) for own in (marginal, marginal[::-1]))
+    return Edge(float(p[layer].sum()), flux, escapes)
+
+
+def _held_by_wall(marginal: Float) -> bool:
+    """Whether probabilities (k,) of cells along a variable hardly fall towards its first."""
+    depth, further = max(1, round(EDGE_SHARE * len(marginal))), max(2, round(0.1 * len(marginal)))
+    at = marginal[:depth].mean()
+    return bool(at > HELD_BY_WALLS * marginal.max() and at > HARDLY_LESS * marginal[further])
 
 
 def _warn_if_escapes(edge: Edge | None) -> None:
