@@ -115,7 +115,7 @@ def edge_of(mesh: Mesh, b: Float, p: Float) -> Edge | None:
             first, last = mesh.places[:, i] == 0, mesh.places[:, i] == mesh.shape[i] - 1
             outwards = np.where(first, np.maximum(-b[:, i], 0), 0) + np.where(last, np.maximum(b[:, i], 0), 0)
             flux += float(p @ outwards) / mesh.size[i]
-            marginal = np.bincount(mesh.places[:, i], p, mesh.shape[i])
+            marginal = np.bincount(mesh.places[:, i], p, mesh.shape[i]).astype(float)
             escapes |= any(_held_by_wall(own) for own in (marginal, marginal[::-1]))
     return Edge(float(p[layer].sum()), flux, escapes)
 
