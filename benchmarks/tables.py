@@ -446,7 +446,30 @@ def measurement_noise(rows):
         ]
 
 
+def dynamics_exact(rows):
+    yield ["answer", "error", "allowed", "seconds"]
+    for row in rows:
+        error = f"{row['error']:.3%}" if row["answer"].startswith("density") else minus(f"{row['error']:+.3%}")
+        yield [row["answer"], error, f"{row['allowed']:.1%}", f"{row['seconds']:.2f}"]
+
+
+def dynamics_coverage(rows):
+    yield ["system", "answer", "truth", "covered", "mean error", "root mean square error", "stated"]
+    for row in rows:
+        yield [
+            row["case"],
+            row["answer"],
+            minus(f"{row['truth']:.4g}"),
+            f"{row['covered']:.0%} ± {row['covered_se']:.0%} of {row['runs']}",
+            minus(f"{row['bias']:+.2g}"),
+            f"{row['error']:.2g}",
+            f"{row['std']:.2g}",
+        ]
+
+
 TABLES = {
+    "dynamics_exact": dynamics_exact,
+    "dynamics_coverage": dynamics_coverage,
     "pairing": lambda rows: compared(rows, "pairing"),
     "delta": lambda rows: compared(rows, "delta"),
     "paper_settings": paper_settings,

@@ -163,3 +163,13 @@ def test_models_are_told_apart_where_they_differ_and_only_there():
     gain, error, _ = numbers("true correlation 0.0: gain of full # +- #, # tracks: no difference", text)
     assert abs(gain) < 0.005
     assert numbers("by track, but not paired: #", text)[0] > 2 * numbers("paired, by track: #", text)[0]
+
+
+def test_the_two_wells_have_answers():
+    """Fixed points at ±0.917, where 1 − x² = 0.16; the current turns."""
+    text = output_of("plot_dynamics.py")
+    assert text.count("stable ") >= 2
+    low, high = numbers("x = #", text.split("saddle")[-1])[0], numbers("x = #", text)[0]
+    assert low == pytest.approx(0.917, abs=0.06)
+    assert high == pytest.approx(-0.917, abs=0.06)
+    assert numbers("entropy production: #", text)[0] > 0.1

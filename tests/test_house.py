@@ -19,6 +19,7 @@ ORDER = [
     "matrices",
     "model",
     "learning",
+    "dynamics",
     "looking",
     "experiments",
     "cli",

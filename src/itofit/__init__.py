@@ -15,15 +15,16 @@ from itofit.looking.report import report
 from itofit.model.hidden.observed import States
 from itofit.model.learned import LearnedSDE, load
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
+from itofit.model.sampled import SampledSDEs
 from itofit.model.training import LearnedFunction, Training
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
 
 if TYPE_CHECKING:
     from itofit import diagnostics as diagnostics
+    from itofit import dynamics, plot
     from itofit import files as files
     from itofit import likelihood as likelihood
-    from itofit import plot
     from itofit.data.files import read_transitions
     from itofit.learning.fit import fit
     from itofit.learning.regressor import ARFFRegressor
@@ -46,11 +47,13 @@ __all__ = [
     "MeasurementNoise",
     "ModelFileError",
     "PartedTransitions",
+    "SampledSDEs",
     "States",
     "Training",
     "Transitions",
     "__version__",
     "check",
+    "dynamics",
     "fit",
     "load",
     "plot",
@@ -68,13 +71,13 @@ _LATER = {
     "read_transitions": "data.files",
 }
 """Names whose modules are imported when they are asked for, since with what they need that takes long."""
-_OTHER_NAMES = ("diagnostics", "files", "likelihood", "plot")
-"""Modules that users know by names that are not those of their rooms."""
+_MODULES = ("diagnostics", "dynamics", "files", "likelihood", "plot")
+"""Modules that users know: a room, and those whose names are not those of their rooms."""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     """Import what is asked for the first time."""
-    if name in _OTHER_NAMES:
+    if name in _MODULES:
         return import_module(f"itofit.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'itofit' has no attribute {name!r}")

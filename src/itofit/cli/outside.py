@@ -24,7 +24,7 @@ def periods_from(text: str | None) -> dict[str, float | tuple[float, float]] | N
     periods: dict[str, float | tuple[float, float]] = {}
     for part in text.split(","):
         name, _, value = part.rpartition("=")
-        ends = [_number(end) for end in value.split(":")]
+        ends = [number_from(end) for end in value.split(":")]
         if not name.strip() or len(ends) > 2 or None in ends:
             raise InputError(PERIODIC.format(text=text))
         low, *high = (end for end in ends if end is not None)
@@ -32,7 +32,7 @@ def periods_from(text: str | None) -> dict[str, float | tuple[float, float]] | N
     return periods
 
 
-def _number(text: str) -> float | None:
+def number_from(text: str) -> float | None:
     """A number, which may be a multiple of pi: 6.28, 2pi, -pi."""
     plain = text.strip().lower().replace("π", "pi")
     try:
@@ -60,7 +60,7 @@ def _constants(text: str, names: tuple[str, ...]) -> Float:
     values = {}
     for part in text.split(","):
         name, _, value = part.rpartition("=")
-        values[name.strip()] = _number(value)
+        values[name.strip()] = number_from(value)
     if set(values) != set(names) or None in values.values():
         raise InputError(f"--covariates must give a number for {', '.join(names)}, as in {names[0]}=1, got {text!r}")
     return np.array([values[name] for name in names], dtype=float)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
-from itofit._checks import Float, InputError, Option, flag, fraction
+from itofit._checks import RNG, Float, InputError, Option, flag, fraction
 from itofit.data.cluster import Client, on_cluster
 from itofit.data.names import Kind, names_of
 from itofit.data.passes import Data
@@ -21,9 +21,10 @@ from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import States, smoothed_states
 from itofit.model.likelihood import BATCH_ROWS, LossOptions, predictive_losses, summed
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
+from itofit.model.sampled import SampledSDEs, sampled
 from itofit.model.sde import SDE
 from itofit.model.summary import dimensions, summary_of
-from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
+from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances, with_members
 
 UNLIMITED = np.array([[-np.inf], [np.inf]])
 BEYOND_LIMITS = 10.0
@@ -177,7 +178,7 @@ class LearnedSDE(SDE):
             f = np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), f))
         if not return_std:
             return f
-        return f, _with_members(self.drift_function.std(x), f, [member.drift(x) for member in self.members])
+        return f, with_members(self.drift_function.std(x), f, [member.drift(x) for member in self.members])
 
     def drift_jacobian(self, x: npt.ArrayLike) -> Float:
         """Derivatives of the drift: [i, a, b] is ∂f_a/∂x_b at point i, shape (n, d, m)."""
@@ -208,7 +209,7 @@ class LearnedSDE(SDE):
         sigma = self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
         if not return_std:
             return sigma
-        return sigma, _with_members(self._covariance_std(x), sigma, [other.covariance(x) for other in self.members])
+        return sigma, with_members(self._covariance_std(x), sigma, [other.covariance(x) for other in self.members])
 
     def _covariance_std(self, x: npt.ArrayLike) -> Float:
         """Standard deviations of the entries of Σ: those of H, carried through the link to first order."""
@@ -360,6 +361,25 @@ class LearnedSDE(SDE):
         self._check_data("nll", data)
         return summed(partial(predictive_losses, sde=self, scheme=scheme), on_cluster(data, client), pointwise)
 
+    # Equations that the data leave possible
+
+    def sample(self, n: int = 50, rng: RNG = None) -> SampledSDEs:
+        """Equations drawn from the posterior of drift and Σ, each an SDE: `itofit.model.sampled.SampledSDEs`.
+
+        Their values spread as the error bars say. Of an ensemble, the members take turns: then the spread has what the
+        choice of frequencies adds. Together they are evaluated by one product of matrices.
+
+        Parameters
+        ----------
+        n : int
+        rng : int, Generator or None
+
+        Examples
+        --------
+        >>> drifts = sde.sample(50, rng=0).drift(x)                              # doctest: +SKIP
+        """
+        return sampled(self, n, rng)
+
     # States behind observations
 
     def states(self, data: Data) -> States:
@@ -419,16 +439,6 @@ class LearnedSDE(SDE):
         from itofit.model.file_format import write_model  # noqa: PLC0415  (archives take long to import)
 
         write_model(path, self)
-
-
-def _with_members(own: Float, values: Float, others: list[Float]) -> Float:
-    """Standard deviations of values with what other fits of the same data say of the choice of frequencies.
-
-    Two fits differ by twice the variance that the choice gives to one.
-    """
-    if not others:
-        return own
-    return np.sqrt(own**2 + 0.5 * np.mean([(other - values) ** 2 for other in others], axis=0))
 
 
 def load(path: str | os.PathLike[str]) -> LearnedSDE:

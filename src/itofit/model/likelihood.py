@@ -44,19 +44,11 @@ def summed(losses: Callable[[Transitions], Float], data: Data, pointwise: bool) 
 
 
 def predictive_losses(block: Transitions, sde: LearnedSDE, scheme: Scheme) -> Float:
-    """Loss of each transition, with the errors of drift and covariance in its distribution.
-
-    Errors of the outputs' drifts are correlated as their noises are, which is so for regressions on the same features.
-    A variance whose relative standard deviation is s is as well known as from ν = 2/s² observations.
-    """
-    mean, covariance = sde._moments(block.inputs, block.h, scheme)
+    """Loss of each transition, with the errors of a model's drift and covariance in its distribution."""
+    moments = sde._moments(block.inputs, block.h, scheme)
     _, drift_error = sde.drift(block.inputs, return_std=True)
     sigma, sigma_error = (np.diagonal(a, axis1=1, axis2=2) for a in sde.covariance(block.inputs, return_std=True))
-    noise = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-    added = np.sqrt(block.h)[:, None] * drift_error / noise
-    covariance = covariance * (1 + added[:, :, None] * added[:, None, :])
-    freedom = 2 / np.mean((sigma_error / sigma) ** 2, axis=1).clip(2 / MOST_FREEDOM, 2 / LEAST_FREEDOM)
-    return student_nll(block.increments, block.h, mean, covariance, freedom)
+    return uncertain_nll(block.increments, block.h, *moments, drift_error, sigma_error / sigma)
 
 
 def gaussian_nll(increments: Float, h: Float, drift: Float, covariance: Float) -> Float:
@@ -106,6 +98,29 @@ def student_nll(increments: Float, h: Float, drift: Float, covariance: Float, fr
     tails = 0.5 * (freedom + d) * np.log1p(squares / freedom)
     norm = gammaln(0.5 * freedom) - gammaln(0.5 * (freedom + d)) + 0.5 * d * np.log(np.pi * freedom * h)
     return np.asarray(tails + norm + log_det)
+
+
+def uncertain_nll(
+    increments: Float, h: Float, mean: Float, covariance: Float, mean_error: Float, relative_error: Float
+) -> Float:
+    """Negative log-likelihood of each transition, with the errors of drift and covariance in its distribution.
+
+    Errors of the outputs' drifts are correlated as their noises are, which is so for regressions on the same features.
+    A variance whose relative standard deviation is s is as well known as from ν = 2/s² observations.
+
+    Parameters
+    ----------
+    increments, h, mean, covariance : arrays
+        As for `gaussian_nll`.
+    mean_error : array of shape (n, d)
+        Standard deviations of the drift.
+    relative_error : array of shape (n, d)
+        Those of the variances, relative to them.
+    """
+    noise = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    added = np.sqrt(h)[:, None] * mean_error / noise
+    freedom = 2 / np.mean(relative_error**2, axis=1).clip(2 / MOST_FREEDOM, 2 / LEAST_FREEDOM)
+    return student_nll(increments, h, mean, covariance * (1 + added[:, :, None] * added[:, None, :]), freedom)
 
 
 def _whitened(increments: Float, h: Float, drift: Float, covariance: Float) -> tuple[Float, Float]:

@@ -131,6 +131,16 @@ def variances(values: Float, p: int) -> Float:
     return np.asarray((values.reshape(len(values), p, -1) ** 2).sum(axis=2))
 
 
+def with_members(own: Float, values: Float, others: list[Float]) -> Float:
+    """Standard deviations of values with what other fits of the same data say of the choice of frequencies.
+
+    Two fits differ by twice the variance that the choice gives to one.
+    """
+    if not others:
+        return own
+    return np.sqrt(own**2 + 0.5 * np.mean([(other - values) ** 2 for other in others], axis=0))
+
+
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
     """Transitions that a model was not learned from, because they took too long.

@@ -18,11 +18,13 @@ from itofit.looking.plot.fields import field
 from itofit.looking.plot.grids import overview, slices
 from itofit.looking.plot.histories import history
 from itofit.looking.plot.maps import heatmap
+from itofit.looking.plot.portraits import density, passage_times, phase_portrait
 from itofit.looking.plot.potentials import potential
 from itofit.looking.plot.remainders import residuals
 from itofit.looking.plot.simulated import distributions
 
 __all__ = [
+    "density",
     "diffusion",
     "distributions",
     "drift",
@@ -30,6 +32,8 @@ __all__ = [
     "heatmap",
     "history",
     "overview",
+    "passage_times",
+    "phase_portrait",
     "potential",
     "residuals",
     "slices",

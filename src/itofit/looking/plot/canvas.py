@@ -11,14 +11,14 @@ import numpy as np
 from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import InputError
+from itofit.dynamics.axes import DATA, LEARNED, SECOND, SIZE, axes_or_new, escaped, missing_matplotlib
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LEARNED, SECOND, DATA = "#0072B2", "#D55E00", "0.55"
-"""Colours (Okabe and Ito): of what was learned, of a second curve beside it, of data."""
+__all__ = ["DATA", "LEARNED", "SECOND", "SIZE", "axes_or_new", "escaped"]  # besides what is defined here
 LOOKS = (
     ("#0072B2", "o", "-"),
     ("#D55E00", "s", "--"),
@@ -32,21 +32,10 @@ INTERVAL = "95 % interval"
 """What bands and bars are called: the level that most people expect, and the default of `variance_interval`."""
 INTERVAL_STDS = float(normal_quantile(0.975))  # 1.96
 """Standard deviations on either side of a normal variable's 95 % interval."""
-SIZE = (6.0, 4.0)
-"""Width and height of a figure with one panel, in inches."""
 RC = {"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "itofit"}
 What = Literal["variance", "sigma"]
 BREAK = "\0"
 """Marks a place within a name where a line may end."""
-
-
-@contextmanager
-def missing_matplotlib() -> Iterator[None]:
-    """Say what to install if an import of matplotlib within fails."""
-    try:
-        yield
-    except ImportError as error:
-        raise ImportError('drawing needs matplotlib: pip install "itofit[plot]"') from error
 
 
 @contextmanager
@@ -56,19 +45,6 @@ def style(rc: Mapping[str, Any] = RC) -> Iterator[None]:
         from matplotlib import style  # noqa: PLC0415
     with style.context(["default", dict(rc)]):
         yield
-
-
-def axes_or_new(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
-    """The axes that were given, or those of a new figure of pyplot."""
-    with missing_matplotlib():
-        from matplotlib.axes import Axes  # noqa: PLC0415
-    if isinstance(ax, Axes):
-        return ax
-    if ax is not None:
-        raise InputError(f"ax must be matplotlib Axes or None, got {type(ax).__name__}")
-    from matplotlib import pyplot  # noqa: PLC0415
-
-    return pyplot.subplots(figsize=size, layout="constrained")[1]
 
 
 def figure_or_new(figure: Any, size: tuple[float, float]) -> Figure:  # noqa: ANN401
@@ -94,11 +70,6 @@ def grid_of_axes(figure: Figure, n: int, columns: int) -> list[Axes]:
     """Axes of n panels on a figure, in at most `columns` columns."""
     columns = min(n, columns)
     return [figure.add_subplot(-(-n // columns), columns, i + 1) for i in range(n)]
-
-
-def escaped(name: str) -> str:
-    """A name as matplotlib reads it: with a backslash before a dollar, which would begin a formula."""
-    return name.replace("$", r"\$")
 
 
 def unescaped(text: str) -> str:

@@ -1,0 +1,188 @@
+"""What an answer is: a value, how far it may be off, and how it was computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from itofit._checks import Float, fraction
+from itofit.dynamics.axes import LEARNED, axes_or_new
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Scale = Literal["linear", "log", "share", "square"]
+"""How a value varies: by differences, by factors because it is positive, between zero and one, or as a square."""
+SEEN = 0.001
+"""Share of the probability at the edge that is worth mentioning."""
+COARSE, SHARE_OF_STD = 0.02, 0.1
+"""Error of the grid that is worth mentioning: relative to a value, and to its error bar."""
+
+
+class Edge(NamedTuple):
+    """How much the edge of the box matters, where paths are reflected.
+
+    Parameters
+    ----------
+    mass : float
+        Probability of the outermost cells, a fortieth of the range at each end.
+    flux : float
+        Probability that the flow would carry over the edge, per time.
+    escapes : bool
+        Whether the state is at an end of the range about as often as elsewhere: walls hold it, and not its own forces.
+    """
+
+    mass: float
+    flux: float
+    escapes: bool
+
+    def __str__(self) -> str:
+        text = f"{self.mass:.2g} of the probability is at the edge of the range"
+        text += f", over which {self.flux:.2g} would flow per time"
+        return (
+            f"{text}: walls hold the state, and not its own forces; it has no stationary density"
+            if self.escapes
+            else text
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Answer:
+    """A number or an array of numbers with its uncertainty.
+
+    Parameters
+    ----------
+    what : str
+        In words.
+    value : float or array of shape (...)
+        At the learned functions themselves.
+    samples : array of shape (n_samples, ...)
+        The same for equations from the posterior; empty if there are none.
+    scale : {"linear", "log", "share", "square"}
+        How it varies, which decides on the form of intervals.
+    grid_error : float
+        About how far a grid of cells is off: what the step from a coarser grid to an infinitely fine one changes,
+        relative to the value. NaN if no grid was used.
+    edge : Edge or None
+        How much the edge of the data's range matters.
+    notes : tuple of str
+        What else should be known.
+    """
+
+    what: str
+    value: Float | float
+    samples: Float
+    scale: Scale = "linear"
+    grid_error: float = np.nan
+    edge: Edge | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def std(self) -> Float | float:
+        """Standard deviation over the posterior, of the value's shape; NaN without error bars."""
+        return _plain(self._std(self.samples))
+
+    def _std(self, samples: Float) -> Float:
+        enough = np.isfinite(samples).sum(axis=0) >= 2 if len(samples) else np.zeros(np.shape(self.value), dtype=bool)
+        out = np.full(np.shape(self.value), np.nan)
+        if np.any(enough):
+            finite = np.where(np.isfinite(samples), samples, np.nan)[:, enough] if out.ndim else samples
+            out[enough] = np.nanstd(finite, axis=0, ddof=1)
+        return out
+
+    def interval(self, level: float = 0.95) -> tuple[Float | float, Float | float]:
+        """Ends of the interval that has a probability `level`: two values, or arrays of the value's shape.
+
+        It is that of Student's distribution around the value: of its logarithm if it is positive, of its root if it is
+        a square, which may be zero, and cut at zero and one if it is a probability. NaN without error bars.
+        """
+        n = max(len(self.samples), 2)
+        t = float(stdtrit(n - 1, 0.5 + 0.5 * fraction("level", level)))
+        value = np.asarray(self.value, dtype=float)
+        if self.scale == "log":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                factor = np.exp(np.minimum(t * self._std(np.log(self.samples)), 700.0))
+            return _plain(value / factor), _plain(value * factor)
+        if self.scale == "square":
+            root = np.sqrt(value)
+            away = np.sqrt(np.mean((np.sqrt(self.samples) - root) ** 2, axis=0)) if len(self.samples) else np.nan
+            return _plain(np.maximum(root - t * away, 0.0) ** 2), _plain((root + t * away) ** 2)
+        width = t * self._std(self.samples)
+        low, high = value - width, value + width
+        if self.scale == "share":
+            low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        return _plain(low), _plain(high)
+
+    # In words
+
+    def __str__(self) -> str:
+        value = self.value_text()
+        gap = "" if value.startswith("\n") else " "
+        return "\n".join([f"{self.what}:{gap}{value}", *(f"  {note}" for note in self.all_notes())])
+
+    __repr__ = __str__
+
+    def value_text(self) -> str:
+        """The value with its error and interval."""
+        if np.ndim(self.value):
+            return f"array of shape {np.shape(self.value)}"
+        return with_error(float(self.value), self)
+
+    def all_notes(self) -> list[str]:
+        """What should be known, line by line."""
+        lines = list(self.notes)
+        if self._grid_matters():
+            lines.append(f"the grid is coarse: it may be off by {self.grid_error:.1%}; give more cells=")
+        if self.edge is not None and (self.edge.mass > SEEN or self.edge.escapes):
+            lines.append(str(self.edge))
+        if not len(self.samples):
+            lines.append("no error bars: the equation has no posterior to draw from, or samples=0")
+        return lines
+
+    def _grid_matters(self) -> bool:
+        """Whether the error of the grid is worth mentioning: not if it is far less than the error bar."""
+        if not np.isfinite(self.grid_error) or self.grid_error <= COARSE:
+            return False
+        std = self.std
+        known = np.ndim(std) == 0 and np.isfinite(std)
+        return not known or bool(self.grid_error * np.abs(self.value) > SHARE_OF_STD * std)
+
+    # As a picture
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The samples of a number as a histogram, with the value and its 95 % interval."""
+        ax = axes_or_new(ax, (5.0, 3.0))
+        values = np.atleast_1d(self.value).ravel()
+        if len(self.samples):
+            flat = self.samples.reshape(len(self.samples), -1)
+            low, high = (np.atleast_1d(end).ravel() for end in self.interval())
+            if len(values) == 1:
+                ax.hist(flat[np.isfinite(flat[:, 0]), 0], bins="auto", color=LEARNED, alpha=0.35, label="posterior")
+                ax.axvspan(low[0], high[0], color=LEARNED, alpha=0.12, linewidth=0, label="95 % interval")
+                ax.set_ylabel("samples")
+            else:
+                at = np.arange(len(values))
+                ax.errorbar(values, at, xerr=[values - low, high - values], fmt="o", color=LEARNED, capsize=3)
+                ax.set_yticks(at)
+        if len(values) == 1:
+            ax.axvline(values[0], color=LEARNED, linewidth=1.8, label="value")
+            ax.legend(frameon=False, fontsize="small")
+        ax.set_xlabel(self.what)
+        return ax
+
+
+def with_error(value: float, answer: Answer) -> str:
+    """A number with its error and interval in words."""
+    std = float(np.asarray(answer.std))
+    if not np.isfinite(std):
+        return f"{value:.4g}"
+    low, high = (float(end) for end in answer.interval())
+    return f"{value:.4g} ± {std:.2g} (95 % interval {low:.4g} to {high:.4g})"
+
+
+def _plain(array: Float) -> Float | float:
+    """An array, or a number if it has no axes."""
+    return float(array) if np.ndim(array) == 0 else np.asarray(array)

@@ -1,0 +1,210 @@
+"""How a state moves: the flow and the noise of an equation, with what comes from outside held at given values.
+
+======  ==========  ===========  ==================================================================================
+symbol  name        shape        meaning
+======  ==========  ===========  ==================================================================================
+x       points      (n, s)       states; of a second-order system positions before velocities, s = 2d
+b       b           (n, s)       flow: dx = b dt + noise; of a second-order system (v, f)
+D       D           (n, s, s)    half the covariance of the noise; of a second-order system zero but for velocities
+======  ==========  ===========  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from itofit._checks import RNG, Float, InputError, Option, count, float_array
+from itofit.data.names import did_you_mean, plural
+from itofit.data.periods import is_periodic
+from itofit.model.sampled import SampledSDEs
+from itofit.model.sde import SDE
+
+Held: TypeAlias = Mapping[str, float] | Sequence[float] | float | None
+"""Values of covariates: by name, in their order, or one number if there is one covariate."""
+Box: TypeAlias = Mapping[str, tuple[float, float]] | npt.ArrayLike | None
+"""Ranges of the state: by name, or an array of shape (2, s)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """The state of an equation within a box.
+
+    Parameters
+    ----------
+    sde : SDE
+    box : array of shape (2, s)
+        Edges of the range; of a periodic variable one period.
+    held : array of shape (k,)
+        Values of the covariates.
+    """
+
+    sde: SDE
+    box: Float
+    held: Float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the variables of the state are called."""
+        return self.sde.state_names
+
+    @property
+    def s(self) -> int:
+        """Number of variables of the state."""
+        return self.box.shape[1]
+
+    @property
+    def underdamped(self) -> bool:
+        """Whether the state is positions and velocities."""
+        return self.sde.kind == "underdamped"
+
+    @property
+    def periods(self) -> Float:
+        """Where one period of each variable begins and ends, both zero if it has none: shape (2, s)."""
+        return self.sde.periods[:, : self.s]
+
+    @property
+    def periodic(self) -> npt.NDArray[np.bool_]:
+        """Which variables have a period: shape (s,)."""
+        return is_periodic(self.periods)
+
+    def inputs(self, points: Float) -> Float:
+        """States (n, s) with the covariates beside them: shape (n, m)."""
+        return np.concatenate([points, np.broadcast_to(self.held, (len(points), len(self.held)))], axis=1)
+
+    def flow(self, points: Float) -> Float:
+        """B at points (n, s): shape (n, s)."""
+        return self._whole_flow(points, self.sde.drift(self.inputs(points)))
+
+    def flow_and_noise(self, points: Float) -> tuple[Float, Float]:
+        """B (n, s) and D (n, s, s) at points (n, s)."""
+        x = self.inputs(points)
+        return self._whole_flow(points, self.sde.drift(x)), self._whole_noise(self.sde.covariance(x))
+
+    def sampled_flow_and_noise(self, sampled: SampledSDEs, points: Float) -> tuple[Float, Float]:
+        """The same of several equations: shapes (n_samples, n, s) and (n_samples, n, s, s)."""
+        x = self.inputs(points)
+        return self._whole_flow(points, sampled.drift(x)), self._whole_noise(sampled.covariance(x))
+
+    def sampled_flow_at_own(self, sampled: SampledSDEs, points: Float) -> Float:
+        """The flow of each of several equations at points of its own (n_samples, n, s)."""
+        held = np.broadcast_to(self.held, (*points.shape[:2], len(self.held)))
+        return self._whole_flow(points, sampled.drift_at_own(np.concatenate([points, held], axis=2)))
+
+    def _whole_flow(self, points: Float, f: Float) -> Float:
+        if not self.underdamped:
+            return f
+        velocity = np.broadcast_to(points[..., self.s // 2 :], f.shape)
+        return np.concatenate([velocity, f], axis=-1)
+
+    def _whole_noise(self, Sigma: Float) -> Float:
+        if not self.underdamped:
+            return 0.5 * Sigma
+        d = self.s // 2
+        D = np.zeros((*Sigma.shape[:-2], self.s, self.s))
+        D[..., d:, d:] = 0.5 * Sigma
+        return D
+
+    def place_text(self, point: Float) -> str:
+        """A state in words."""
+        return ", ".join(f"{name} = {value:.4g}" for name, value in zip(self.names, point, strict=True))
+
+
+def motion_of(sde: SDE, covariates: Held = None, box: Box = None) -> Motion:
+    """The motion of an equation, for arguments as a user gives them."""
+    if not isinstance(sde, SDE):
+        raise InputError(f"sde must be an equation, such as itofit.fit returns, got {type(sde).__name__}")
+    if sde.kind == "general":
+        raise InputError(
+            "this model is of kind 'general': its inputs do not follow from the state that moves, so it has no "
+            "dynamics "
+            "of its own; build the data with from_pairs, from_trajectories or from_underdamped"
+        )
+    held = _held(covariates, sde.covariate_names)
+    s = len(sde.state_names)
+    own = np.where(is_periodic(sde.periods[:, :s]), sde.periods[:, :s], sde.box[:, :s])
+    edges = _with_given(own, box, sde.state_names)
+    if not np.isfinite(edges).all():
+        name = sde.state_names[int(np.flatnonzero(~np.isfinite(edges).all(axis=0))[0])]
+        raise InputError(
+            "the functions of this equation are given everywhere, so the range of {name} must be given as well: "
+            "box={{{name!r}: (low, high)}}, wide enough that the state hardly ever reaches its edges",
+            name=name,
+        )
+    return Motion(sde, edges, held)
+
+
+def _held(covariates: Held, names: tuple[str, ...]) -> Float:
+    if not names:
+        if covariates is not None:
+            text = "{covariates} were given, but nothing drives this equation from outside: leave them out"
+            raise InputError(text, covariates=Option("covariates"))
+        return np.zeros(0)
+    example = "{" + ", ".join(f"{name!r}: 0.0" for name in names) + "}"
+    if covariates is None:
+        raise InputError(
+            "this equation is driven by {names}: say at which values, as in covariates={example}",
+            names=", ".join(names),
+            example=example,
+        )
+    if isinstance(covariates, Mapping):
+        if unknown := [name for name in covariates if name not in names]:
+            raise InputError(
+                f"covariates: there is none called {unknown[0]!r}{did_you_mean(unknown[0], names)}; expected {example}"
+            )
+        if missing := [name for name in names if name not in covariates]:
+            raise InputError(f"covariates: {missing[0]!r} is missing; expected {example}")
+        covariates = [covariates[name] for name in names]
+    values = np.atleast_1d(float_array("covariates", covariates))
+    if values.shape != (len(names),):
+        raise InputError(f"covariates must be one number for each of {', '.join(names)}, got shape {values.shape}")
+    return values
+
+
+def _with_given(own: Float, box: Box, names: tuple[str, ...]) -> Float:
+    if box is None:
+        return own
+    if isinstance(box, Mapping):
+        edges = own.copy()
+        for name, ends in box.items():
+            if name not in names:
+                raise InputError(
+                    f"box: there is no variable {name!r}{did_you_mean(name, names)}; the state is {', '.join(names)}"
+                )
+            edges[:, names.index(name)] = _ends(name, ends)
+        return edges
+    given = np.asarray(box, dtype=float)
+    if given.shape == (2,) and len(names) == 1:
+        given = given[:, None]
+    if given.shape != (2, len(names)) or not (given[1] > given[0]).all():
+        raise InputError(
+            f"box must have shape (2, {len(names)}), the lower ends of {', '.join(names)} above the upper ends, or be "
+            f"a "
+            f"dictionary such as {{{names[0]!r}: (-1, 1)}}, got {box!r}"
+        )
+    return given
+
+
+def _ends(name: str, ends: Any) -> tuple[float, float]:  # noqa: ANN401
+    try:
+        low, high = (float(end) for end in ends)
+    except (TypeError, ValueError):
+        low, high = 0.0, 0.0
+    if not high > low:
+        raise InputError(f"box: the range of {name} must be two numbers, the smaller one first, got {ends!r}")
+    return low, high
+
+
+def samples_of(sde: SDE, samples: int, rng: RNG) -> SampledSDEs | None:
+    """Equations from the posterior, or None if there is none to draw from or none are wanted."""
+    n = count("samples", samples, least=0)
+    if n == 1:
+        raise InputError(f"samples must be 0 or at least 2, for a spread, got {plural(n, 'sample')}")
+    if not n or not getattr(sde, "has_error_bars", False) or not hasattr(sde, "sample"):
+        return None
+    drawn = sde.sample(n, rng)
+    return drawn if isinstance(drawn, SampledSDEs) else None

@@ -1,0 +1,112 @@
+"""Questions to a Markov chain on cells: where it rests, when it arrives, how fast it forgets.
+
+L is the generator (n, n), of which a row adds up to zero, or to less where the chain may be absorbed. All answers come
+from sparse factors of c I − L with c ≥ 0, an M-matrix: no pivots are needed, and nothing is subtracted that could
+cancel.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, splu
+
+from itofit._checks import Complex, Float
+
+Bool: TypeAlias = npt.NDArray[np.bool_]
+TINY_SHIFT = 1e-13
+"""c relative to the largest rate, where L itself is singular."""
+ROUNDS = 3
+"""Of inverse iteration for the stationary distribution; each gains many digits."""
+KRYLOV = 25
+"""Dimension of the space in which functions of L are computed."""
+
+
+def factored(matrix: Any) -> Any:  # noqa: ANN401  (SciPy has no types)
+    """Sparse LU factors of an M-matrix."""
+    return splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+
+
+def shifted(L: Any, c: float) -> Any:  # noqa: ANN401
+    """The factors of c I − L."""
+    return factored(c * sparse.identity(L.shape[0], format="csc") - L)
+
+
+def stationary(L: Any, lu: Any = None) -> Float:  # noqa: ANN401
+    """The probabilities (n,) of the cells in the long run."""
+    largest = float(-L.diagonal().min())
+    lu = shifted(L, TINY_SHIFT * largest) if lu is None else lu
+    p = np.full(L.shape[0], 1 / L.shape[0])
+    for _ in range(ROUNDS):
+        p = np.maximum(lu.solve(p, trans="T"), 0.0)
+        p /= p.sum()
+    return np.asarray(p)
+
+
+def passage(L: Any, sources: Float, kept: Bool) -> Float:  # noqa: ANN401
+    """Solutions u (n, k) of −L u = sources (n, k) on the cells that are kept (n,), zero on the others.
+
+    Infinite if there is no way out of some of them.
+    """
+    own = np.flatnonzero(kept)
+    out = np.zeros_like(sources)
+    if len(own):
+        try:
+            out[own] = factored(-L[own][:, own]).solve(np.ascontiguousarray(sources[own]))
+        except RuntimeError:  # singular to rounding: from some cells there is no way out
+            out[own] = np.inf
+    return out
+
+
+def slowest(L: Any, k: int) -> tuple[Complex, Complex]:  # noqa: ANN401
+    """The k eigenvalues nearest to zero besides zero itself, slowest first, and right eigenvectors (n, k)."""
+    n = L.shape[0]
+    if n <= 2 * k + 20:
+        values, vectors = np.linalg.eig(L.toarray())
+    else:
+        shift = 1e-9 * float(-L.diagonal().min())
+        lu = shifted(L, shift)
+        inverse = LinearOperator((n, n), matvec=lambda u: -lu.solve(np.asarray(u).ravel()), dtype=float)
+        start = np.random.default_rng(0).standard_normal(n)
+        try:
+            inverted, vectors = eigs(inverse, k=k + 2, which="LM", v0=start, ncv=min(n - 1, 4 * k + 20), tol=1e-8)
+        except ArpackNoConvergence as error:
+            inverted, vectors = error.eigenvalues, error.eigenvectors
+        values = 1 / inverted + shift
+    order = np.argsort(-values.real, kind="stable")
+    order = order[1 : k + 1]
+    return values[order], vectors[:, order]
+
+
+def correlations(L: Any, p: Float, g: Float, times: Float) -> Float:  # noqa: ANN401
+    """E g(x_0) g(x_t) in the long run, for a function g (n,) of mean zero at the cells: shape (len(times),).
+
+    exp(tL) g is taken from the space of g, Ag, A²g, ... with A = (c I − L)⁻¹ (van den Eshof and Hochbruck, 2006), with
+    the inner product that the stationary probabilities p (n,) weigh.
+    """
+    n, m = len(g), min(KRYLOV, len(g) - 1)
+    c = 10.0 / times.max() if times.max() > 0 else 1.0
+    lu = shifted(L, c)
+    V, H = np.zeros((n, m + 1)), np.zeros((m + 1, m))
+    norm = np.sqrt(float(p @ g**2))
+    V[:, 0] = g / norm
+    size = m
+    for j in range(m):
+        u = lu.solve(V[:, j])
+        for _ in range(2):
+            along = V[:, : j + 1].T @ (p * u)
+            H[: j + 1, j] += along
+            u = u - V[:, : j + 1] @ along
+        H[j + 1, j] = np.sqrt(max(float(p @ u**2), 0.0))
+        if H[j + 1, j] < 1e-12 * abs(H[0, 0]):
+            size = j + 1
+            break
+        V[:, j + 1] = u / H[j + 1, j]
+    inverse = np.linalg.inv(H[:size, :size])
+    values, vectors = np.linalg.eig(c * np.eye(size) - inverse)
+    values = np.minimum(values.real, 0.0) + 1j * values.imag
+    weights = np.linalg.solve(vectors, np.eye(size)[:, 0]) * vectors[0]
+    return np.asarray((np.exp(np.multiply.outer(times, values)) @ weights).real * norm**2)

@@ -1,0 +1,119 @@
+"""The potential of one variable, and the heights of its barriers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from itofit._checks import RNG, Float, InputError
+from itofit.dynamics.answers import Answer, with_error
+from itofit.dynamics.drawn import draw_curve
+from itofit.dynamics.motion import Box, Held, motion_of, samples_of
+from itofit.dynamics.resting import FixedPoints, fixed_points, followed
+from itofit.model.sde import SDE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Potential(Answer):
+    """A potential of one variable: `value` has shape (n,).
+
+    Parameters
+    ----------
+    x : array of shape (n,)
+    name : str
+    barriers : Answer
+        Heights of barriers, shape (k,): from each minimum over the maximum beside it.
+    ways : tuple of k tuples of two floats
+        Where the minimum and the maximum of each barrier are.
+    """
+
+    x: Float
+    name: str
+    barriers: Answer
+    ways: tuple[tuple[float, float], ...]
+
+    def value_text(self) -> str:
+        """In words: its barriers."""
+        lines = []
+        for i, (low, high) in enumerate(self.ways):
+            value = float(np.asarray(self.barriers.value)[i])
+            own = Answer(what="", value=value, samples=self.barriers.samples[:, i], scale="log")
+            lines.append(
+                f"barrier from {self.name} = {low:.4g} over {self.name} = {high:.4g}: {with_error(value, own)}"
+            )
+        return "\n  " + "\n  ".join(lines or ["no barriers within the range of the data"])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The curve with its 95 % band, relative to its minimum."""
+        return draw_curve(self.x, self, self.name, ax)
+
+
+def potential(sde: SDE, *, covariates: Held = None, box: Box = None, samples: int = 50, rng: RNG = None) -> Potential:
+    """The potential U = −∫ f dx of one variable, zero at its minimum, with the heights of its barriers.
+
+    Parameters
+    ----------
+    sde : SDE
+        With one variable, of kind "diffusion".
+    covariates, box, samples, rng
+        As for `stationary_density`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from itofit import dynamics
+    >>> from itofit.model.known import KnownSDE
+    >>> sde = KnownSDE(f=lambda x: x - x**3, sigma=lambda x: np.ones((len(x), 1, 1)))
+    >>> dynamics.potential(sde, box=(-2, 2)).barriers.value.round(4)
+    array([0.25, 0.25])
+    """
+    motion = motion_of(sde, covariates, box)
+    if motion.s != 1:
+        raise InputError(
+            f"a potential needs one variable; the state has {', '.join(motion.names)}: quasi_potential is for more"
+        )
+    x = np.linspace(motion.box[0, 0], motion.box[1, 0], 1001)
+    sampled = samples_of(sde, samples, rng)
+    points = fixed_points(sde, covariates=covariates, box=box, samples=0)
+    own_points, _ = followed(motion, sampled, np.asarray(points.value))
+    f = motion.flow(x[:, None])[:, 0]
+    U, own_U = _integral(x, f), np.empty((0, len(x)))
+    if sampled is not None:
+        own_U = _integral(x, motion.sampled_flow_and_noise(sampled, x[:, None])[0][:, :, 0])
+    pairs = _barriers(points)
+    value = np.array([_height(x, U, *np.asarray(points.value)[[i, j], 0]) for i, j in pairs])
+    heights = [[_height(x, u, *p[[i, j], 0]) for i, j in pairs] for u, p in zip(own_U, own_points, strict=True)]
+    least = int(U.argmin())
+    return Potential(
+        what="potential U = −∫ f dx",
+        value=U - U[least],
+        samples=own_U - own_U[:, least : least + 1],
+        x=x,
+        name=motion.names[0],
+        barriers=Answer(
+            what="barriers", value=value, samples=np.array(heights).reshape(len(own_U), len(pairs)), scale="log"
+        ),
+        ways=tuple((float(np.asarray(points.value)[i, 0]), float(np.asarray(points.value)[j, 0])) for i, j in pairs),
+    )
+
+
+def _integral(x: Float, f: Float) -> Float:
+    """−∫ f dx from the first point on, along the last axis."""
+    steps = 0.5 * (f[..., 1:] + f[..., :-1]) * np.diff(x)
+    return np.concatenate([np.zeros((*f.shape[:-1], 1)), -np.cumsum(steps, axis=-1)], axis=-1)
+
+
+def _barriers(points: FixedPoints) -> list[tuple[int, int]]:
+    """Pairs of a stable fixed point and an unstable one beside it, by number."""
+    stable = points.stable
+    pairs = [(i, j) for i in range(len(points)) for j in (i - 1, i + 1) if 0 <= j < len(points)]
+    return [(i, j) for i, j in pairs if stable[i] and not stable[j]]
+
+
+def _height(x: Float, U: Float, low: float, high: float) -> float:
+    return float(np.interp(high, x, U) - np.interp(low, x, U))

@@ -1,0 +1,215 @@
+"""Phase portraits, stationary densities beside those observed, and passage times from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from itofit._checks import RNG, InputError
+from itofit.data.passes import Data
+from itofit.dynamics.drawn import LOOKS
+from itofit.dynamics.long_run import probability_current, stationary_density
+from itofit.dynamics.motion import Box, Held, motion_of
+from itofit.dynamics.passages import PassageTime, first_passage_time
+from itofit.dynamics.regions import States
+from itofit.dynamics.resting import fixed_points
+from itofit.dynamics.zero_lines import nullclines
+from itofit.looking.plot.canvas import DATA, LEARNED, SECOND, axes_or_new, escaped, legend_below
+from itofit.model.sde import SDE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STREAM = 41
+"""Points along each side for stream lines."""
+MOST_DOTS = 2000
+"""Rows of the data that are drawn: more are one grey area."""
+BINS = 60
+"""Of histograms of one variable."""
+LEVELS = (0.05, 0.2, 0.5, 0.8)
+"""Contours of an observed density, relative to its maximum."""
+
+
+def phase_portrait(
+    sde: SDE,
+    data: Data | None = None,
+    *,
+    current: bool = False,
+    covariates: Held = None,
+    box: Box = None,
+    samples: int = 50,
+    rng: RNG = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The flow of two variables with its fixed points and nullclines.
+
+    Stream lines are the flow; on coloured lines one of the variables stays. Fixed points are filled where stable, open
+    where not, crosses if saddles, with 95 % intervals.
+
+    Parameters
+    ----------
+    sde : SDE
+        With two variables; second-order systems have position and velocity.
+    data : Transitions, optional
+        Drawn as faint dots, at most 2000 of them.
+    current : bool
+        Stream lines of the probability current of the stationary density instead of the flow: what goes round in the
+        long run.
+    covariates, box, samples, rng
+        As for `itofit.dynamics.stationary_density`.
+    ax : Axes, optional
+
+    Examples
+    --------
+    >>> ax = itofit.plot.phase_portrait(sde, data)  # doctest: +SKIP
+    """
+    motion = motion_of(sde, covariates, box)
+    if motion.s != 2:
+        raise InputError(f"a phase portrait has two variables; the state has {', '.join(motion.names)}")
+    ax = axes_or_new(ax, (6.0, 5.2))
+    if data is not None:
+        rows = _states(data, 2)
+        ax.plot(rows[:, 0], rows[:, 1], ".", color=DATA, markersize=2, alpha=0.35, zorder=0)
+    options: dict[str, Any] = {"covariates": covariates, "box": box, "rng": rng}
+    x, y = (np.linspace(low, high, STREAM) for low, high in motion.box.T)
+    at = np.stack([part.ravel() for part in np.meshgrid(x, y)], axis=1)
+    if current:
+        b = probability_current(sde, samples=0, **options).at(at)
+        speed = np.linalg.norm(b / (motion.box[1] - motion.box[0]), axis=1)
+        b = np.where((speed > 1e-3 * speed.max())[:, None], b, np.nan)
+    else:
+        b = motion.flow(at)
+    u, v = (b[:, i].reshape(STREAM, STREAM) for i in range(2))
+    ax.streamplot(x, y, u, v, color="0.45", linewidth=0.7, density=1.1, arrowsize=0.8, zorder=1)
+    nullclines(sde, samples=samples, **options).plot(ax)
+    fixed_points(sde, samples=samples, **options).plot(ax)
+    ax.set(xlabel=escaped(motion.names[0]), ylabel=escaped(motion.names[1]))
+    ax.set(xlim=motion.box[:, 0], ylim=motion.box[:, 1])
+    handles, labels = ax.get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    legend_below(ax, handles=list(once.values()), columns=3)
+    return ax
+
+
+def _states(data: Data, s: int) -> np.ndarray:
+    """States of at most some transitions, evenly chosen: shape (n, s)."""
+    rows = np.concatenate([block.inputs[:, :s] for block in data.blocks()])
+    return rows[:: max(1, len(rows) // MOST_DOTS)]
+
+
+def density(
+    sde: SDE,
+    data: Data | None = None,
+    *,
+    covariates: Held = None,
+    box: Box = None,
+    samples: int = 50,
+    rng: RNG = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The stationary density of an equation, beside the histogram of data.
+
+    They agree if the data are as in the long run: not if tracks are shorter than the relaxation times, or start in
+    special places.
+
+    Parameters
+    ----------
+    sde : SDE
+        With one or two variables; of more, the first two are shown.
+    data : Transitions, optional
+        Observed states: a histogram of one variable, contour lines of two.
+    covariates, box, samples, rng
+        As for `itofit.dynamics.stationary_density`.
+    ax : Axes, optional
+
+    Examples
+    --------
+    >>> ax = itofit.plot.density(sde, data)  # doctest: +SKIP
+    """
+    answer = stationary_density(sde, covariates=covariates, box=box, samples=samples, rng=rng)
+    ax = axes_or_new(ax, (5.6, 4.4))
+    states = None if data is None else np.concatenate([block.inputs for block in data.blocks()])
+    if len(answer.names) == 1:
+        if states is not None:
+            ax.hist(states[:, 0], BINS, density=True, color=DATA, alpha=0.45, label="observed", zorder=0)
+        answer.plot(ax)
+        ax.lines[-1].set_label("learned")
+        ax.set_ylabel("density")
+        ax.legend(frameon=False, fontsize="small")
+        return ax
+    answer.plot(ax)
+    if states is not None:
+        counts, *edges = np.histogram2d(states[:, 0], states[:, 1], bins=BINS // 2, range=answer.mesh.box[:, :2].T)
+        middles = [0.5 * (edge[1:] + edge[:-1]) for edge in edges]
+        levels = [level * counts.max() for level in LEVELS]
+        ax.contour(*middles, counts.T, levels, colors=SECOND, linewidths=1.1)
+        ax.plot([], [], color=SECOND, label="observed")
+        legend_below(ax)
+    return ax
+
+
+def passage_times(
+    sde: SDE,
+    targets: States | Sequence[States],
+    data: Data | None = None,
+    *,
+    covariates: Held = None,
+    box: Box = None,
+    samples: int = 50,
+    rng: RNG = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Mean first-passage times of one variable to one or more targets, from anywhere, with 95 % bands.
+
+    Parameters
+    ----------
+    sde : SDE
+        With one variable.
+    targets : set of states, or list of them
+        As for `itofit.dynamics.first_passage_time`; a list holds several.
+    data : Transitions, optional
+        Drawn as marks along the axis, at most 2000 of them.
+    covariates, box, samples, rng
+        As for `itofit.dynamics.stationary_density`.
+    ax : Axes, optional
+
+    Examples
+    --------
+    >>> ax = itofit.plot.passage_times(sde, [-1, 1])  # doctest: +SKIP
+    """
+    motion = motion_of(sde, covariates, box)
+    if motion.s != 1:
+        raise InputError(f"passage times are drawn along one variable; the state has {', '.join(motion.names)}")
+    ax = axes_or_new(ax)
+    several = list(targets) if isinstance(targets, list) else [targets]
+    options: dict[str, Any] = {"covariates": covariates, "box": box, "samples": samples, "rng": rng}
+    for target, (color, dashes) in zip(several, LOOKS, strict=False):
+        time = _time_to(sde, target, motion.box, options)
+        if time.curve is None or time.mesh is None:
+            continue
+        x = time.mesh.axes[0]
+        if len(time.curve.samples):
+            low, high = (np.maximum(np.asarray(end), 0.0) for end in time.curve.interval())
+            ax.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+        ax.plot(
+            x, np.asarray(time.curve.value), color=color, linestyle=dashes, label=time.curve.what.partition("time ")[2]
+        )
+    if data is not None:
+        ax.plot(_states(data, 1)[:, 0], np.zeros(len(_states(data, 1))), "|", color=LEARNED, alpha=0.1)
+    ax.set(xlabel=f"start {escaped(motion.names[0])}", ylabel="mean first-passage time", xlim=motion.box[:, 0])
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def _time_to(sde: SDE, target: States, box: np.ndarray, options: dict[str, Any]) -> PassageTime:
+    """The passage time to a target, from the end of the range that is not in it."""
+    for start in (box[0, 0], box[1, 0]):
+        try:
+            return first_passage_time(sde, float(start), target, **options)
+        except InputError as error:
+            if "overlap" not in str(error):
+                raise
+    raise InputError(f"targets: {target!r} holds both ends of the range; give a smaller set")
