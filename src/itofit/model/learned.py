@@ -16,11 +16,12 @@ from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
+from itofit.model.answers import WithAnswers
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import States, smoothed_states
 from itofit.model.likelihood import student_nll
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
-from itofit.model.sde import BATCH_ROWS, SDE
+from itofit.model.sde import BATCH_ROWS
 from itofit.model.summary import dimensions, summary_of
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
 
@@ -32,7 +33,7 @@ LEAST_FREEDOM, MOST_FREEDOM = 1.0, 1e6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class LearnedSDE(SDE):
+class LearnedSDE(WithAnswers):
     """A learned stochastic differential equation dx = f(x) dt + σ(x) dW, Σ = σσᵀ.
 
     `itofit.fit` makes it. Points are arrays of shape (n, m), or (n,) when there is one input; of a data frame with
