@@ -1,8 +1,7 @@
 """How a formula is found: normal equations from the data, terms by what they gain, and a comparison on held-out data.
 
 The first round takes what the length of steps makes of drift and covariance from the learned functions, later ones from
-the formula itself, until its coefficients no longer change. If the formula predicts worse than the learned functions,
-the first round stands.
+the formula itself, until its coefficients no longer change.
 """
 
 from __future__ import annotations
@@ -92,14 +91,9 @@ def find_formula(
         false_alarms=false_alarms,
         units=checked_units,
     )
-    chosen = [choose(G, M, price) for G, M in zip(*sums.without(None), strict=True)]
+    sums, chosen = _settled(sde, empty, used, tried, slots, sums, price)
     formula = with_lines(empty, slots, tried, chosen)
-    found = _judged(sde, formula, used, held_out, sums, tried, slots, chosen)
-    if undo and found.is_short:
-        sums, chosen = _settled(sde, empty, used, tried, slots, chosen, price)
-        formula = with_lines(empty, slots, tried, chosen)
-        found = _judged(sde, formula, used, held_out, sums, tried, slots, chosen)
-    return found
+    return _judged(sde, formula, used, held_out, sums, tried, slots, chosen)
 
 
 def slots_of(sde: LearnedSDE, noise: Noise) -> list[Slot]:
@@ -182,13 +176,16 @@ def _settled(
     data: Data,
     terms: list[Term],
     slots: list[Slot],
-    chosen: list[Chosen],
+    sums: TermSums,
     price: float,
 ) -> tuple[TermSums, list[Chosen]]:
     """Sums and terms with what the formula itself makes of the length of steps."""
+    chosen = [choose(G, M, price) for G, M in zip(*sums.without(None), strict=True)]
     for _ in range(MOST_ROUNDS):
-        sums = summed(data, terms, slots, sde, with_lines(empty, slots, terms, chosen), "corrected")
-        before, chosen = chosen, [choose(G, M, price) for G, M in zip(*sums.without(None), strict=True)]
+        present = with_lines(empty, slots, terms, chosen)
+        sums = summed(data, terms, slots, sde, present, empty.scheme, sums.calibration)
+        before = chosen
+        chosen = [choose(G, M, price, one.places) for G, M, one in zip(*sums.without(None), before, strict=True)]
         if all(map(_same, before, chosen)):
             break
     return sums, chosen

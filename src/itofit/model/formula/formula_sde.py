@@ -166,6 +166,10 @@ class Formula(WithTables):
             matrices[:, line.slot.row, line.slot.column] = value
         return matrices
 
+    @property
+    def _constant_noise(self) -> bool:
+        return all(term.is_constant for line in self.noise_lines for term in line.terms)
+
     def _raw(self, points: Float) -> Float:
         lower = self._matrices([line(points) for line in self.noise_lines])
         if self.noise_lines[0].slot.what == "diffusion":
@@ -174,7 +178,13 @@ class Formula(WithTables):
 
     def _limited(self, points: Float) -> tuple[Float, npt.NDArray[np.bool_]]:
         rows, columns = entries(self.structure, self.n_outputs)
-        return positive_definite(self._raw(points)[:, rows, columns], self.structure, self.floor_factor, self.limits)
+        own = points[:1] if self._constant_noise else points
+        sigma, changed = positive_definite(
+            self._raw(own)[:, rows, columns], self.structure, self.floor_factor, self.limits
+        )
+        if len(own) < len(points):
+            return np.repeat(sigma, len(points), axis=0), np.repeat(changed, len(points))
+        return sigma, changed
 
     def _covariance_std(self, points: Float) -> Float:
         """Standard deviations of the entries of Σ: those of their lines, through Σ = σσᵀ to first order."""

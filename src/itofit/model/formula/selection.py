@@ -41,7 +41,7 @@ def price_of_term(false_alarms: float, n_candidates: int) -> float:
     return 0.5 * float(normal_quantile(0.5 * false_alarms / n_candidates)) ** 2
 
 
-def choose(G: Float, M: Float, price: float) -> Chosen:
+def choose(G: Float, M: Float, price: float, start: Int | None = None) -> Chosen:
     """The terms whose gain in log-likelihood, less what they cost, is the largest that the moves find.
 
     Parameters
@@ -49,6 +49,8 @@ def choose(G: Float, M: Float, price: float) -> Chosen:
     G : array of shape (K, K)
     M : array of shape (K,)
     price : float
+    start : array of int, optional
+        Terms to start from; default: from none and from all.
 
     Examples
     --------
@@ -63,7 +65,8 @@ def choose(G: Float, M: Float, price: float) -> Chosen:
     unit = np.sqrt(np.diagonal(G))
     unit = np.where(unit > 0, unit, 1.0)
     R, m = G / np.outer(unit, unit), M / unit
-    ends = [_climbed(R, m, price, start) for start in (np.array([], dtype=int), np.arange(len(m)))]
+    starts = (np.array([], dtype=int), _thinned(R, m, price)) if start is None else (start,)
+    ends = [_climbed(R, m, price, each) for each in starts]
     best = max(ends, key=lambda end: end[1])
     return solved(G, M, np.sort(best[0]), best[1])
 
@@ -76,6 +79,18 @@ def solved(G: Float, M: Float, places: Int, score: float = 0.0) -> Chosen:
     unit = np.sqrt(np.diagonal(own))
     inverse = _inverse(own / np.outer(unit, unit)) / np.outer(unit, unit)
     return Chosen(places, inverse @ M[places], inverse, score)
+
+
+def _thinned(R: Float, m: Float, price: float) -> Int:
+    """All terms, without those that do not pay, the weakest dropped first."""
+    places = np.arange(len(m))
+    while len(places):
+        A = _inverse(R[np.ix_(places, places)])
+        lost = 0.5 * (A @ m[places]) ** 2 / np.diagonal(A)
+        if lost.min() >= price:
+            break
+        places = np.delete(places, int(np.argmin(lost)))
+    return places
 
 
 def _climbed(R: Float, m: Float, price: float, start: Int) -> tuple[Int, float]:

@@ -16,13 +16,15 @@ With the mean h·μ and covariance h·C of a step as a present equation has them
     y of Σ_ab  = r_a r_b/h − (C − Σ)_ab        w = 1 / (Σ_aa Σ_bb + Σ_ab²)
     y of σ     = L + L·half(z zᵀ − 1),         z = L_C⁻¹ r/√h, half: lower triangle with half of its diagonal
 
-which are those of the equation and not of its finite steps. The weights are those of the learned Σ.
+which are those of the equation and not of its finite steps. The weights are those of the learned Σ, and calibrated: the
+mean of w (y − ŷ)² should be one wherever the noise is small or large. It is measured in classes of 1/w and divided by,
+so that a learned Σ that is wrong where it is small, or increments that are not Gaussian there, do no harm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,16 +33,26 @@ from itofit._checks import Float
 from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
-from itofit.model.finite_step import Scheme
+from itofit.model.finite_step import Scheme, at_least
 from itofit.model.formula.library import Term, values_of
 from itofit.model.formula.lines import Slot
 from itofit.model.sde import SDE
+
+if TYPE_CHECKING:
+    from itofit.model.learned import LearnedSDE
 
 FOLDS = 5
 STRETCHES = 10
 """Of rows that follow each other in each fold."""
 ROWS = 32_768
 """Rows whose terms are held at once."""
+CLASSES = 24
+"""Of predicted variances, in which weights are calibrated: from 10⁻⁸ to 10⁴ of the mean one."""
+LEAST_NOISE = 0.1
+"""Of the mean covariance: where Σ is less in some direction, transitions count as if it were so much. There a step is often
+made of few events, and most say nothing."""
+PRIOR_ROWS = 300.0
+"""That a class needs for its own calibration: it counts as if so many more rows were like the mean of all."""
 
 
 class TermSums(NamedTuple):
@@ -50,12 +62,13 @@ class TermSums(NamedTuple):
     M: Float  # (F, T, K)
     squares: Float  # (F, T): Σ w (y − the present equation's)²
     n: Float  # (F,)
+    classes: Float  # (2, T, CLASSES): rows, and Σ w (y − the present equation's)² with weights before calibration
     low: Float  # (m,): smallest inputs
     high: Float  # (m,)
 
     def plus(self, other: TermSums) -> TermSums:
         """The sums of both."""
-        added = (one + two for one, two in zip(self[:4], other[:4], strict=True))
+        added = (one + two for one, two in zip(self[:5], other[:5], strict=True))
         return TermSums(*added, np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
     def without(self, fold: int | None) -> tuple[Float, Float]:
@@ -65,16 +78,31 @@ class TermSums(NamedTuple):
         return self.G[kept].sum(axis=0) / noise[:, None, None], self.M[kept].sum(axis=0) / noise[:, None]
 
 
+    @property
+    def calibration(self) -> Float:
+        """By what weights before calibration are divided in each class: shape (T, CLASSES)."""
+        n, squares = self.classes
+        mean = squares.sum(axis=1, keepdims=True) / n.sum(axis=1, keepdims=True)
+        return np.asarray((squares + PRIOR_ROWS * mean) / (n + PRIOR_ROWS))
+
+
 class Targets(NamedTuple):
     """What transitions say of lines."""
 
     y: Float  # (n, T)
     w: Float  # (n, T)
     present: Float  # (n, T): what the present equation says
+    noise: Float  # (n, T): what classes are made by, the learned variance without the length of the step
 
 
 def summed(
-    data: Data, terms: Sequence[Term], slots: Sequence[Slot], learned: SDE, present: SDE, scheme: Scheme
+    data: Data,
+    terms: Sequence[Term],
+    slots: Sequence[Slot],
+    learned: LearnedSDE,
+    present: SDE,
+    scheme: Scheme,
+    calibration: Float | None = None,
 ) -> TermSums:
     """One pass over the data.
 
@@ -83,18 +111,29 @@ def summed(
     data : Data
     terms : sequence of K Term
     slots : sequence of T Slot
-    learned : SDE
+    learned : LearnedSDE
         Whose Σ weights the transitions.
     present : SDE
         Whose steps say what their length makes of drift and covariance.
     scheme : {"euler", "corrected"}
         Whether it makes anything of them.
+    calibration : array of shape (T, CLASSES), optional
+        Of the weights, from an earlier pass.
     """
     n_rows = len(data)
+    typical = typical_noise(slots, learned.floor_factor)
+    divisor = np.ones((len(slots), CLASSES)) if calibration is None else calibration
 
     def sums(block: Transitions, number: int) -> TermSums:
         phi = values_of(terms, block.inputs)
-        y, w, now = targets(block, slots, learned, present, scheme)
+        y, w, now, noise = targets(block, slots, learned, present, scheme)
+        place = np.clip((2 * np.log10(noise / typical) + 2 * CLASSES / 3).astype(int), 0, CLASSES - 1)
+        classes = np.empty((2, len(slots), CLASSES))
+        error = w * (y - now) ** 2
+        for t in range(len(slots)):
+            classes[0, t] = np.bincount(place[:, t], minlength=CLASSES)
+            classes[1, t] = np.bincount(place[:, t], error[:, t], CLASSES)
+            w[:, t] /= divisor[t, place[:, t]]
         fold = folds_of(number, len(block), n_rows)
         K, T = phi.shape[1], y.shape[1]
         G, M = np.zeros((FOLDS, T, K, K)), np.zeros((FOLDS, T, K))
@@ -106,10 +145,24 @@ def summed(
                 weighted = part * weight[:, t, None]
                 G[f, t], M[f, t] = part.T @ weighted, weighted.T @ target[:, t]
             squares[f] = (weight * (target - now[rows]) ** 2).sum(axis=0)
-        return TermSums(G, M, squares, n, block.inputs.min(axis=0), block.inputs.max(axis=0))
+        return TermSums(G, M, squares, n, classes, block.inputs.min(axis=0), block.inputs.max(axis=0))
 
     with one_blas_thread:
         return add_up(data, sums, most_rows=ROWS)
+
+
+def typical_noise(slots: Sequence[Slot], L: Float) -> Float:
+    """What the predicted variances are measured by: those of the mean covariance L Lᵀ, shape (T,)."""
+    mean = (L @ L.T)[None]
+    return np.array([_noise(slot, mean)[0] for slot in slots])
+
+
+def _noise(slot: Slot, sigma: Float) -> Float:
+    """The size of the noise in what a transition says of a line: a variance, or the square root of one of squares."""
+    what, a, b = slot
+    if what == "covariance":
+        return np.sqrt(sigma[:, a, a] * sigma[:, b, b] + sigma[:, a, b] ** 2)
+    return np.asarray(sigma[:, a, a])
 
 
 def folds_of(number: int, n: int, n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
@@ -117,12 +170,16 @@ def folds_of(number: int, n: int, n_rows: int) -> np.ndarray[tuple[int], np.dtyp
     return ((number * ROWS + np.arange(n)) * (FOLDS * STRETCHES) // n_rows) % FOLDS
 
 
-def targets(block: Transitions, slots: Sequence[Slot], learned: SDE, present: SDE, scheme: Scheme) -> Targets:
+def targets(block: Transitions, slots: Sequence[Slot], learned: LearnedSDE, present: SDE, scheme: Scheme) -> Targets:
     """What each transition says of each line, and how surely."""
     x, h, dx = block.inputs, block.h, block.increments
     f, sigma = present.drift(x), present.covariance(x)
     mean, step = (f, sigma) if scheme == "euler" else present._moments(x, h, scheme)
-    weights = sigma if learned is present else learned.covariance(x)
+    weights = at_least(
+        sigma if learned is present else learned.covariance(x),
+        np.broadcast_to(learned.floor_factor @ learned.floor_factor.T, sigma.shape),
+        LEAST_NOISE,
+    )
     r = dx - h[:, None] * mean
     found = [
         _of_drift(slot, dx / h[:, None] - (mean - f), f, h, weights)
@@ -133,7 +190,8 @@ def targets(block: Transitions, slots: Sequence[Slot], learned: SDE, present: SD
     ]
     if slots[-1].what == "diffusion":
         found += _of_diffusion([slot for slot in slots if slot.what == "diffusion"], r, h, step, sigma, weights)
-    return Targets(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
+    noise = np.stack([_noise(slot, weights) for slot in slots], axis=1)
+    return Targets(*(np.stack(part, axis=1) for part in zip(*found, strict=True)), noise)
 
 
 def _of_drift(slot: Slot, rates: Float, f: Float, h: Float, weights: Float) -> tuple[Float, Float, Float]:
