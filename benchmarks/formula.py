@@ -111,11 +111,11 @@ def by_other(method, tracks, h, degree, formula):
     powers = {term.powers: term.name for term in library(formula, None, degree)}
     places = {f"f{line.slot.row}": name for name, line in formula.lines.items() if line.slot.what == "drift"}
     places |= {
-        f"s{line.slot.row}{line.slot.column}": name
-        for name, line in formula.lines.items()
-        if line.slot.what != "drift"
+        f"s{line.slot.row}{line.slot.column}": name for name, line in formula.lines.items() if line.slot.what != "drift"
     }
-    return {(places.get(line, line), powers[tuple(power)]): c for line, power, c in content["terms"]}, content["seconds"]
+    return {(places.get(line, line), powers[tuple(power)]): c for line, power, c in content["terms"]}, content[
+        "seconds"
+    ]
 
 
 def judged(found, truth, strong, lines):

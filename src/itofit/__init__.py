@@ -11,6 +11,7 @@ from itofit._version import __version__
 from itofit.data.blocked import BlockedTransitions
 from itofit.data.transitions import Transitions
 from itofit.looking.report import report
+from itofit.model.formula.formula_sde import Formula, load_formula
 from itofit.model.hidden.observed import States
 from itofit.model.learned import LearnedSDE, load
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
@@ -37,6 +38,7 @@ __all__ = [
     "Diagnosis",
     "ExtrapolationWarning",
     "Finding",
+    "Formula",
     "FourierSeries",
     "HiddenVelocity",
     "InputError",
@@ -51,6 +53,7 @@ __all__ = [
     "check",
     "fit",
     "load",
+    "load_formula",
     "plot",
     "read_transitions",
     "report",

@@ -28,6 +28,11 @@ OPTIONS = {
     "rng": "--seed",
     "covariates": "--covariate",
     "periodic": "--periodic",
+    "degree": "--degree",
+    "terms": "--terms",
+    "units": "--units",
+    "noise": "--noise",
+    "false_alarms": "--false-alarms",
 }
 """Arguments of the library's functions, and the options that set them. Other arguments keep their names."""
 

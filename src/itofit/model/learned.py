@@ -16,7 +16,7 @@ from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
-from itofit.model.answers import WithAnswers
+from itofit.model.with_formula import WithFormula
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import States, smoothed_states
 from itofit.model.likelihood import student_nll
@@ -33,7 +33,7 @@ LEAST_FREEDOM, MOST_FREEDOM = 1.0, 1e6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class LearnedSDE(WithAnswers):
+class LearnedSDE(WithFormula):
     """A learned stochastic differential equation dx = f(x) dt + σ(x) dW, Σ = σσᵀ.
 
     `itofit.fit` makes it. Points are arrays of shape (n, m), or (n,) when there is one input; of a data frame with

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from itofit._checks import RNG
 from itofit.data.passes import Data
+from itofit.model.formula.formula_sde import Formula
 from itofit.model.learned import LearnedSDE
 
 __all__ = ["report"]
@@ -19,6 +20,7 @@ def report(
     *,
     title: str | None = None,
     saved_as: str | os.PathLike[str] | None = None,
+    formula: Formula | None = None,
     rng: RNG = 0,
 ) -> Path:
     """Write one page of HTML about a model: pictures, numbers with error bars, verdicts with advice, how it was made.
@@ -38,6 +40,8 @@ def report(
         Default: names of the variables.
     saved_as : path, optional
         Of the file that holds the model, for the code at the end of the page that loads it. Default: an example.
+    formula : Formula, optional
+        What `LearnedSDE.formula` found: it stands at the top of the page.
     rng : int, Generator or None
         For `itofit.check` and simulated paths.
 
@@ -51,4 +55,4 @@ def report(
     """
     from itofit.looking.report.contents import write  # noqa: PLC0415  (plots and checks take long to import)
 
-    return write(sde, data, path, title, saved_as, rng)
+    return write(sde, data, path, title, saved_as, formula, rng)

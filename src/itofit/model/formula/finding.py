@@ -19,7 +19,7 @@ from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import entries
 from itofit.model.finite_step import Scheme
-from itofit.model.formula.comparison import compared
+from itofit.model.formula.beside_learned import compared
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.formula.library import Term, Terms, default_degree, library, values_of
 from itofit.model.formula.lines import Line, Slot

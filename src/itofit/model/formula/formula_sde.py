@@ -16,8 +16,8 @@ from itofit._checks import Float, fraction
 from itofit.data.names import Kind, plural
 from itofit.matrices.symmetric import Structure, entries, positive_definite, symmetric
 from itofit.model.exports.jax_functions import JaxFunctions, jax_of_formula
-from itofit.model.exports.sources import source_of_formula
-from itofit.model.exports.tables import WithTables
+from itofit.model.exports.numpy_source import source_of_formula
+from itofit.model.exports.function_tables import WithTables
 from itofit.model.finite_step import Scheme
 from itofit.model.formula import written
 from itofit.model.formula.lines import Line, Prediction
@@ -283,5 +283,3 @@ def load_formula(path: str | os.PathLike[str], functions: Mapping[str, Any] | No
     from itofit.model.formula.formula_files import read_formula  # noqa: PLC0415  (as above)
 
     return read_formula(path, dict(functions or {}))
-
-

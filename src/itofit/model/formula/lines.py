@@ -85,7 +85,9 @@ def _gradient(term: Term, x: Float) -> Float:
             out[:, place] = np.diff(values_of([term], np.concatenate([x - moved, x + moved])).reshape(2, -1), axis=0)[0]
             out[:, place] /= 2 * step
         return out
-    factors = [(place, lambda t, k=k: t**k, lambda t, k=k: k * t ** (k - 1)) for place, k in enumerate(term.powers) if k]
+    factors = [
+        (place, lambda t, k=k: t**k, lambda t, k=k: k * t ** (k - 1)) for place, k in enumerate(term.powers) if k
+    ]
     for shape, place, w in term.waves:
         sin, cos = (lambda t, w=w: np.sin(w * t)), (lambda t, w=w: np.cos(w * t))
         if shape == "sin":

@@ -118,7 +118,9 @@ def _moves(R: Float, m: Float, price: float, places: Int):  # noqa: ANN202
         rest = np.delete(places, i)
         yield price - lost[i], rest
         if lost[i] < 3 * price or len(places) <= 6:  # a term that much is known of is not exchanged
-            without = np.delete(np.delete(A, i, 0), i, 1) - np.outer(np.delete(A[:, i], i), np.delete(A[i], i)) / A[i, i]
+            without = (
+                np.delete(np.delete(A, i, 0), i, 1) - np.outer(np.delete(A[:, i], i), np.delete(A[i], i)) / A[i, i]
+            )
             gain, term = _best_to_add(R, m, rest, without)
             if term >= 0 and term != places[i]:
                 yield gain - lost[i], np.append(rest, term)

@@ -77,7 +77,6 @@ class TermSums(NamedTuple):
         noise = self.squares.sum(axis=0) / self.n.sum()
         return self.G[kept].sum(axis=0) / noise[:, None, None], self.M[kept].sum(axis=0) / noise[:, None]
 
-
     @property
     def calibration(self) -> Float:
         """By what weights before calibration are divided in each class: shape (T, CLASSES)."""

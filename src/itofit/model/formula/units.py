@@ -27,14 +27,18 @@ class Units:
         """Units as the user gave them; an error if they are not strings for variables of the equation."""
         names = {*owner.input_names, *owner.output_names}
         if units is not None and not isinstance(units, Mapping):
-            raise InputError("{units} must be a dict, as in {{'x': 'µm'}}, got {got!r}", units=Option("units"), got=units)
+            raise InputError(
+                "{units} must be a dict, as in {{'x': 'µm'}}, got {got!r}", units=Option("units"), got=units
+            )
         for name, unit in (units or {}).items():
             if name not in names:
                 text = "{units}: there is no variable {name!r}{hint}; there are {names}"
                 listed = ", ".join(owner.input_names)
                 raise InputError(text, units=Option("units"), name=name, hint=did_you_mean(name, names), names=listed)
             if not isinstance(unit, str):
-                raise InputError("{units}: {name} must be a string, got {got!r}", units=Option("units"), name=name, got=unit)
+                raise InputError(
+                    "{units}: {name} must be a string, got {got!r}", units=Option("units"), name=name, got=unit
+                )
         if time_unit is not None and not isinstance(time_unit, str):
             raise InputError("{time} must be a string, got {got!r}", time=Option("time_unit"), got=time_unit)
         return cls(dict(units or {}), time_unit or "")

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 PLAIN_EXPONENTS = range(-3, 5)
 """Powers of ten of a coefficient that is written without them."""
-GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
-)  # as LaTeX calls them, too
+GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"  # as LaTeX calls them, too
 
 
 class SymbolicEquation(NamedTuple):
@@ -183,7 +181,9 @@ def latex_term(formula: Formula, term: Term) -> str:
         return latex_name(term.name)
     names = [latex_name(name) for name in formula.input_names]
     parts = [
-        names[i] if power == 1 else f"{_bracketed(names[i])}^{{{power}}}" for i, power in enumerate(term.powers) if power
+        names[i] if power == 1 else f"{_bracketed(names[i])}^{{{power}}}"
+        for i, power in enumerate(term.powers)
+        if power
     ]
     for shape, place, frequency in term.waves:
         times = "" if frequency == 1 else rf"{frequency:.6g} \, "

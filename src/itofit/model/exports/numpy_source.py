@@ -30,13 +30,13 @@ import numpy as np
 INPUTS = {input_names!r}
 OUTPUTS = {output_names!r}
 '''
-SERIES = '''
+SERIES = """
 def _series(x, omega, beta_real, beta_imag, shift, scale, offset):
     phase = (x - shift) / scale @ omega.T
     return offset + np.cos(phase) @ beta_real - np.sin(phase) @ beta_imag
 
-'''
-POINTS = '''
+"""
+POINTS = """
 def _points(x):
     x = np.asarray(x, dtype=float)
     x = x.reshape(-1, 1) if x.ndim < 2 and len(INPUTS) == 1 else x
@@ -44,28 +44,28 @@ def _points(x):
         raise ValueError(f"x must have shape (n, {len(INPUTS)}), got {x.shape}")
     return x
 
-'''
-MATRICES = '''
+"""
+MATRICES = """
 def _matrices(entries):
     matrices = np.zeros((len(entries), len(OUTPUTS), len(OUTPUTS)))
     matrices[:, ROWS, COLUMNS] = entries
     matrices[:, COLUMNS, ROWS] = entries
     return matrices
 
-'''
+"""
 VALUES = {
     "identity": "eta",
     "square": f"eta**2 + {EPSILON!r}",
     "log": f"np.exp(np.clip(eta, {-LARGEST_EXPONENT!r}, {LARGEST_EXPONENT!r}))",
 }
-DECOUPLED = '''
+DECOUPLED = """
 def _limited(entries):
     own = np.diagonal(FACTOR) ** 2
     eta = {scaled}
     return _matrices(own * np.clip({value}, LOW, HIGH))
 
-'''
-FULL = '''
+"""
+FULL = """
 def _limited(entries):
     H = _matrices(entries)
     unit = np.linalg.norm(FACTOR, axis=1)
@@ -78,7 +78,7 @@ def _limited(entries):
     root = L @ (Q * np.sqrt(np.maximum(C, C.max(axis=1, keepdims=True) * {ratio!r}))[:, None, :])
     return np.outer(unit, unit) * (root @ root.swapaxes(1, 2))
 
-'''
+"""
 FUNCTIONS = '''
 def drift(x):
     """f at points x of shape (n, {m}): shape (n, {d})."""
@@ -173,7 +173,13 @@ def _head(sde: LearnedSDE | Formula) -> str:
 def _limits(sde: LearnedSDE | Formula, link: str) -> str:
     """Constants and functions that make Σ of its entries."""
     rows, columns = entries(sde.structure, sde.n_outputs)
-    constants = {"ROWS": rows, "COLUMNS": columns, "FACTOR": sde.floor_factor, "LOW": sde.limits[0], "HIGH": sde.limits[1]}
+    constants = {
+        "ROWS": rows,
+        "COLUMNS": columns,
+        "FACTOR": sde.floor_factor,
+        "LOW": sde.limits[0],
+        "HIGH": sde.limits[1],
+    }
     text = "\n" + "".join(f"{name} = {_array(value)}\n" for name, value in constants.items()) + "\n"
     if sde.structure == "diagonal" or sde.n_outputs == 1:
         scaled = "entries / own" if link == "identity" else "entries"

@@ -67,7 +67,9 @@ def compared(
             rows = np.flatnonzero(fold == f)
             out[rows] = _losses(learned, formulas[f], block[rows], slots, scheme)
         sums = np.stack([np.bincount(stretch, column, FOLDS * STRETCHES) for column in out.T], axis=1)
-        return Differences(sums, np.bincount(stretch, minlength=FOLDS * STRETCHES).astype(float), _binned(block, out, edges))
+        return Differences(
+            sums, np.bincount(stretch, minlength=FOLDS * STRETCHES).astype(float), _binned(block, out, edges)
+        )
 
     found = add_up(data, differences, most_rows=ROWS)
     mean, error = _mean_and_error(found.stretches, found.n)

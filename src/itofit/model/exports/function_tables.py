@@ -55,7 +55,9 @@ class WithTables(SDE):
         ['x', 'f_x', 'std f_x', 'Σ_x', 'std Σ_x']
         """
         points = grid_points(self, grid)
-        pandas = optional("pandas", Either(python="to_table without path=", command="a table")) if path is None else None
+        pandas = (
+            optional("pandas", Either(python="to_table without path=", command="a table")) if path is None else None
+        )
         if path is not None:
             checked_target(path)
         parts = [self._table(points[start : start + BATCH_ROWS]) for start in range(0, len(points), BATCH_ROWS)]
