@@ -1,9 +1,9 @@
-"""Formulas of known equations: are all true terms found and no false ones, and do the intervals hold the truth?
+"""Formulas of known equations: whether all true terms are found and no false ones, and how often intervals hold them.
 
-Tracks of 100,000 transitions. A true term counts as one that must be found if its coefficient is more than four of the
-standard errors that it has with the true terms alone, of the same data: that fit, with the true equation's own steps, is
-the best attainable. pysindy (drift alone) and PyDaddy (one or two variables) get the same tracks and libraries if
-environments that have them are named:
+Tracks of 100,000 transitions. A true term must be found if its coefficient is more than four of the standard errors
+that it has with the true terms alone, from the same data: that fit, with the true equation's own steps, is the best
+attainable. pysindy (drift alone) and PyDaddy (one or two variables) get the same tracks and libraries if environments
+that have them are named:
 
     PYSINDY_PYTHON=A/bin/python PYDADDY_PYTHON=B/bin/python python benchmarks/formula.py [--seeds 10] [--results]
 """

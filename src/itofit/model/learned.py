@@ -16,7 +16,6 @@ from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
-from itofit.model.with_formula import WithFormula
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import States, smoothed_states
 from itofit.model.likelihood import student_nll
@@ -24,6 +23,7 @@ from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.sde import BATCH_ROWS
 from itofit.model.summary import dimensions, summary_of
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances
+from itofit.model.with_formula import WithFormula
 
 UNLIMITED = np.array([[-np.inf], [np.inf]])
 BEYOND_LIMITS = 10.0

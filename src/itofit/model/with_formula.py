@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from itofit.data.passes import Data
+from itofit.model.exports.function_tables import WithTables
 from itofit.model.exports.jax_functions import JaxFunctions, jax_of_learned
 from itofit.model.exports.numpy_source import source_of_learned
-from itofit.model.exports.function_tables import WithTables
 
 if TYPE_CHECKING:
     from itofit.model.formula.formula_sde import Formula

@@ -115,7 +115,7 @@ def _along(formula: Formula, line: Line) -> int:
     changes = []
     for place in range(formula.n_inputs):
         points = middle.copy()
-        points[:, place] = np.linspace(*formula.box[:, place], 41)
+        points[:, place] = np.linspace(formula.box[0, place], formula.box[1, place], 41)
         changes.append(np.ptp(line(points)) if len(line.terms) else 0.0)
     if max(changes) > 0:
         return int(np.argmax(changes))

@@ -44,8 +44,8 @@ def jax_of_learned(sde: LearnedSDE) -> JaxFunctions:
 
     if sde.drift_in_noise_units:
         raise InputError(
-            "this drift is a product of two learned functions (fit(..., refine=False, weight_drift=True)), which to_jax "
-            "does not know: learn it without the additional step"
+            "this drift is a product of two learned functions (fit(..., refine=False, weight_drift=True)), which "
+            "to_jax does not know: learn it without the additional step"
         )
     return _functions(jnp, drift, covariance, sde.n_inputs)
 
@@ -149,7 +149,7 @@ def _value(jnp: Any, link: str, eta: Any) -> Any:  # noqa: ANN401
 
 
 def _matrix_value(jax: Any, jnp: Any, link: str, H: Any) -> Any:  # noqa: ANN401
-    """g of symmetric matrices."""
+    """G of symmetric matrices."""
     if link == "square":
         return H @ H + EPSILON * jnp.eye(H.shape[-1], dtype=H.dtype)
     if link == "log":

@@ -122,8 +122,8 @@ def source_of_formula(formula: Formula) -> str:
     own = [term.name for line in lines for term in line.terms if term.function is not None]
     if own:
         raise InputError(
-            f"to_source writes terms that it knows; {own[0]!r} is a function of the user: leave it out, or write it into "
-            "the module of a formula without it"
+            f"to_source writes terms that it knows; {own[0]!r} is a function of the user: leave it out, or write it "
+            "into the module of a formula without it"
         )
     d = formula.n_outputs
     drift, noise = (

@@ -57,7 +57,7 @@ def compared(
         By how much the loss of the learned functions is too small because they have seen the data.
     """
     n_rows = len(data)
-    edges = np.linspace(*learned.box, BINS + 1, axis=1)
+    edges = np.linspace(learned.box[0], learned.box[1], BINS + 1, axis=1)
 
     def differences(block: Transitions, number: int) -> Differences:
         fold = folds_of(number, len(block), n_rows)
@@ -66,7 +66,7 @@ def compared(
         for f in np.unique(fold):
             rows = np.flatnonzero(fold == f)
             out[rows] = _losses(learned, formulas[f], block[rows], slots, scheme)
-        sums = np.stack([np.bincount(stretch, column, FOLDS * STRETCHES) for column in out.T], axis=1)
+        sums = np.stack([np.bincount(stretch, column, FOLDS * STRETCHES).astype(float) for column in out.T], axis=1)
         return Differences(
             sums, np.bincount(stretch, minlength=FOLDS * STRETCHES).astype(float), _binned(block, out, edges)
         )

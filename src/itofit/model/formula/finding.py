@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from itofit._checks import Float, InputError, Option, fraction, one_of
+from itofit._checks import InputError, Option, fraction, one_of
 from itofit._version import __version__
 from itofit.data.filtered import those
 from itofit.data.passes import Data, add_up
@@ -64,8 +64,8 @@ def find_formula(
     used = _usable(sde, data)
     if len(used) < max(FEWEST, 5 * len(tried)):
         raise InputError(
-            "a formula of {n_terms} possible terms needs at least {least} transitions within the range that was learned, "
-            "got {got}: give more data or a lower {degree}",
+            "a formula of {n_terms} possible terms needs at least {least} transitions within the range that was "
+            "learned, got {got}: give more data or a lower {degree}",
             n_terms=len(tried), least=max(FEWEST, 5 * len(tried)), got=len(used), degree=Option("degree"),
         )  # fmt: skip
     slots = slots_of(sde, noise)

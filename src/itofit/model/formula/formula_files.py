@@ -95,15 +95,14 @@ def _made(arrays: Mapping[str, Any], plain: Mapping[str, Any], functions: Mappin
     if data["left_out"] is not None:
         data["left_out"] = LeftOut(**data["left_out"])
     where = Where(*(arrays[f"where.{name}"] for name in Where._fields)) if "prediction" in plain else None
+    parts: dict[str, Any] = {name: arrays[name] for name in ARRAYS} | {name: plain[name] for name in PLAIN}
     return Formula(
-        **{name: arrays[name] for name in ARRAYS},
-        **{name: plain[name] for name in PLAIN},
-        **{name: tuple(map(str, plain[name])) for name in NAMES},
+        **parts | {name: tuple(map(str, plain[name])) for name in NAMES},
         drift_lines=tuple(line for line in lines if line.slot.what == "drift"),
         noise_lines=tuple(line for line in lines if line.slot.what != "drift"),
         data=DataSummary(**data),
         units=Units({str(k): str(v) for k, v in plain["units"]["variables"].items()}, str(plain["units"]["time"])),
-        prediction=None if where is None else Prediction(*plain["prediction"], where),
+        prediction=None if where is None else Prediction._make((*plain["prediction"], where)),
     )
 
 

@@ -15,9 +15,9 @@ from scipy.special import ndtri as normal_quantile
 from itofit._checks import Float, fraction
 from itofit.data.names import Kind, plural
 from itofit.matrices.symmetric import Structure, entries, positive_definite, symmetric
+from itofit.model.exports.function_tables import WithTables
 from itofit.model.exports.jax_functions import JaxFunctions, jax_of_formula
 from itofit.model.exports.numpy_source import source_of_formula
-from itofit.model.exports.function_tables import WithTables
 from itofit.model.finite_step import Scheme
 from itofit.model.formula import written
 from itofit.model.formula.lines import Line, Prediction
@@ -199,7 +199,7 @@ class Formula(WithTables):
         return np.sqrt(total)
 
     def variance_interval(self, x: npt.ArrayLike, level: float = 0.95) -> tuple[Float, Float]:
-        """Intervals for the variances Σ_ii at the points x of shape (n, m), Gaussian in their logarithm: (n, d) each."""
+        """Intervals for the variances Σ_ii at the points x of shape (n, m), Gaussian in their logarithm, (n, d)."""
         sigma, std = (np.diagonal(a, axis1=1, axis2=2) for a in self.covariance(x, return_std=True))
         width = np.exp(np.minimum(normal_quantile(0.5 + 0.5 * fraction("level", level)) * std / sigma, 50.0))
         return sigma / width, sigma * width

@@ -106,8 +106,8 @@ def _of_the_user(term: Term, x: Float) -> Float:
     if bad.any():
         at = ", ".join(f"{value:.6g}" for value in x[np.argmax(bad)])
         raise InputError(
-            "the term {name!r} is not finite at {n_bad} of {n} points, for example at ({at}): leave it out, or define it "
-            "for all of the data",
+            "the term {name!r} is not finite at {n_bad} of {n} points, for example at ({at}): leave it out, or define "
+            "it for all of the data",
             name=term.name, n_bad=int(bad.sum()), n=len(x), at=at,
         )  # fmt: skip
     return values.astype(float)
@@ -251,8 +251,8 @@ def parsed(text: str, variables: HasVariables) -> Term:
 def _unreadable(text: str, rest: str, variables: HasVariables) -> InputError:
     word = re.split(r"[\s*^(·]", rest.strip())[0]
     return InputError(
-        "the term {text!r} cannot be read at {rest!r}{hint}: terms are products of powers, sines and cosines of {names}, "
-        "as in {example!r}; give other functions by name, as in {{'tanh(x)': lambda x: np.tanh(x[:, 0])}}",
+        "the term {text!r} cannot be read at {rest!r}{hint}: terms are products of powers, sines and cosines of "
+        "{names}, as in {example!r}; give other functions by name, as in {{'tanh(x)': lambda x: np.tanh(x[:, 0])}}",
         text=text,
         rest=rest,
         hint=did_you_mean(word, variables.input_names),

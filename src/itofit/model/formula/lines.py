@@ -85,21 +85,13 @@ def _gradient(term: Term, x: Float) -> Float:
             out[:, place] = np.diff(values_of([term], np.concatenate([x - moved, x + moved])).reshape(2, -1), axis=0)[0]
             out[:, place] /= 2 * step
         return out
-    factors = [
-        (place, lambda t, k=k: t**k, lambda t, k=k: k * t ** (k - 1)) for place, k in enumerate(term.powers) if k
-    ]
+    factors = [(place, t**k, k * t ** (k - 1)) for place, k in enumerate(term.powers) if k for t in (x[:, place],)]
     for shape, place, w in term.waves:
-        sin, cos = (lambda t, w=w: np.sin(w * t)), (lambda t, w=w: np.cos(w * t))
-        if shape == "sin":
-            factors.append((place, sin, lambda t, w=w: w * np.cos(w * t)))
-        else:
-            factors.append((place, cos, lambda t, w=w: -w * np.sin(w * t)))
+        sin, cos = np.sin(w * x[:, place]), np.cos(w * x[:, place])
+        factors.append((place, sin, w * cos) if shape == "sin" else (place, cos, -w * sin))
     for i, (place, _, slope) in enumerate(factors):
-        product = slope(x[:, place])
-        for j, (other, value, _) in enumerate(factors):
-            if j != i:
-                product = product * value(x[:, other])
-        out[:, place] += product
+        others = [value for j, (_, value, _) in enumerate(factors) if j != i]
+        out[:, place] += slope * np.prod(others, axis=0)
     return out
 
 

@@ -8,13 +8,14 @@ M        (K,)        Σ_n w_n φ_n y_n
 B                    the terms that are in
 =======  ==========  ======================================================================
 
-With targets of variance 1/w, the terms B have log-likelihood ½ M_Bᵀ G_BB⁻¹ M_B above none. Each term costs `price` of it:
-½ z², where z is how far a coefficient that is zero gets by chance with the probability that is allowed. Terms are added,
-dropped and exchanged as long as that pays, starting from none and from all, and the better end is kept.
+With targets of variance 1/w, the terms B have log-likelihood ½ M_Bᵀ G_BB⁻¹ M_B above none. Each term costs `price` of
+it: ½ z², where z is how far a coefficient that is zero gets by chance with the probability that is allowed. Terms are
+added, dropped and exchanged as long as that pays, starting from none and from all, and the better end is kept.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -106,7 +107,7 @@ def _climbed(R: Float, m: Float, price: float, start: Int) -> tuple[Int, float]:
     return places, float(0.5 * m[places] @ A @ m[places] - price * len(places))
 
 
-def _moves(R: Float, m: Float, price: float, places: Int):  # noqa: ANN202
+def _moves(R: Float, m: Float, price: float, places: Int) -> Iterator[tuple[float, Int]]:
     """All moves from some terms and what they gain: one dropped, the best one added, one exchanged for the best."""
     A = _inverse(R[np.ix_(places, places)])
     c = A @ m[places]

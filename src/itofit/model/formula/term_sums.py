@@ -49,8 +49,8 @@ ROWS = 32_768
 CLASSES = 24
 """Of predicted variances, in which weights are calibrated: from 10⁻⁸ to 10⁴ of the mean one."""
 LEAST_NOISE = 0.1
-"""Of the mean covariance: where Σ is less in some direction, transitions count as if it were so much. There a step is often
-made of few events, and most say nothing."""
+"""Of the mean covariance: where Σ is less in some direction, transitions count as if it were so much. There a step is
+often made of few events, and most say nothing."""
 PRIOR_ROWS = 300.0
 """That a class needs for its own calibration: it counts as if so many more rows were like the mean of all."""
 
@@ -69,7 +69,8 @@ class TermSums(NamedTuple):
     def plus(self, other: TermSums) -> TermSums:
         """The sums of both."""
         added = (one + two for one, two in zip(self[:5], other[:5], strict=True))
-        return TermSums(*added, np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+        ends = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        return TermSums._make((*added, *ends))
 
     def without(self, fold: int | None) -> tuple[Float, Float]:
         """G (T, K, K) and M (T, K) of all folds but one, in units in which targets have variance 1/w."""
@@ -190,7 +191,7 @@ def targets(block: Transitions, slots: Sequence[Slot], learned: LearnedSDE, pres
     if slots[-1].what == "diffusion":
         found += _of_diffusion([slot for slot in slots if slot.what == "diffusion"], r, h, step, sigma, weights)
     noise = np.stack([_noise(slot, weights) for slot in slots], axis=1)
-    return Targets(*(np.stack(part, axis=1) for part in zip(*found, strict=True)), noise)
+    return Targets._make((*(np.stack(part, axis=1) for part in zip(*found, strict=True)), noise))
 
 
 def _of_drift(slot: Slot, rates: Float, f: Float, h: Float, weights: Float) -> tuple[Float, Float, Float]:

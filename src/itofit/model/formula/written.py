@@ -17,7 +17,32 @@ if TYPE_CHECKING:
 
 PLAIN_EXPONENTS = range(-3, 5)
 """Powers of ten of a coefficient that is written without them."""
-GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"  # as LaTeX calls them, too
+GREEK = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "pi",
+    "rho",
+    "sigma",
+    "tau",
+    "upsilon",
+    "phi",
+    "chi",
+    "psi",
+    "omega",
+]
+"""Letters that LaTeX knows by these names."""
 
 
 class SymbolicEquation(NamedTuple):
@@ -167,7 +192,7 @@ def _plain(raised: str) -> str:
 def latex_name(name: str) -> str:
     """A variable in LaTeX: letters with numbers as indices, Greek letters, anything else upright."""
     found = re.fullmatch(r"([A-Za-z]+)_?(\d*)", name)
-    if found and (len(found[1]) == 1 or found[1].lower() in GREEK.split()):
+    if found and (len(found[1]) == 1 or found[1].lower() in GREEK):
         letter = found[1] if len(found[1]) == 1 else f"\\{found[1]}"
         return f"{letter}_{{{found[2]}}}" if found[2] else letter
     safe = re.sub(r"([#$%&_{}])", r"\\\1", name.replace("\\", "/")).replace("^", r"\hat{}").replace("~", r"\sim ")
