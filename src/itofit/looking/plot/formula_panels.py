@@ -11,7 +11,6 @@ from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.looking.plot.canvas import (
     DATA,
-    INTERVAL,
     INTERVAL_STDS,
     LEARNED,
     SECOND,
@@ -36,6 +35,8 @@ PANEL = (4.4, 3.4)
 COLUMNS = 3
 MOST_LINES = 9
 """Of a formula that are drawn beside the learned functions."""
+LEAST_SHARE = 0.01
+"""Of the data in a bin that decides the range of losses."""
 
 
 def formula(
@@ -79,7 +80,19 @@ def formula(
         draw_line(ax, formula, sde, rows, line)
     for ax, place in zip(panels[len(shown) :], losses, strict=True):
         draw_losses(ax, formula, place)
+    _share_legend(figure, panels)
     return figure
+
+
+def _share_legend(figure: Figure, panels: list[Axes]) -> None:
+    """One legend under all panels, where it hides nothing."""
+    handles = {}
+    for ax in panels:
+        handles |= {label: handle for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+        if (own := ax.get_legend()) is not None:
+            own.remove()
+    place = "outside lower center"
+    figure.legend(list(handles.values()), list(handles), loc=place, ncols=4, frameon=False, fontsize="small")
 
 
 def draw_line(ax: Axes, formula: Formula, sde: LearnedSDE, data: Transitions | None, line: Line) -> Axes:
@@ -146,7 +159,10 @@ def draw_losses(ax: Axes, formula: Formula, place: int) -> Axes:
     )
     known = np.isfinite(difference)
     worse = known & (difference > INTERVAL_STDS * np.where(known, error, 1.0))
-    for rows, colour, marker, label in ((known & ~worse, LEARNED, "o", f"{INTERVAL}"), (worse, SECOND, "s", "worse")):
+    for rows, colour, marker, label in (
+        (known & ~worse, LEARNED, "o", "formula as good"),
+        (worse, SECOND, "s", "formula worse"),
+    ):
         if rows.any():
             bars = INTERVAL_STDS * error[rows]
             ax.errorbar(
@@ -154,7 +170,13 @@ def draw_losses(ax: Axes, formula: Formula, place: int) -> Axes:
             )
     ax.set(xlim=edges[[0, -1]], xlabel=lines(with_unit(formula, formula.input_names[place]), 48))
     ax.set_ylabel("loss above that of the\nlearned functions [nats]")
-    low, high = ax.get_ylim()
-    ax.set_ylim(low - 0.25 * (high - low), high)
+    shown = known & (share >= LEAST_SHARE)
+    if shown.any():  # a few transitions at the edge do not decide the range
+        reach = INTERVAL_STDS * error[shown]
+        low, high = (
+            min(0.0, float((difference[shown] - reach).min())),
+            max(0.0, float((difference[shown] + reach).max())),
+        )
+        ax.set_ylim(low - 0.3 * (high - low), high + 0.1 * (high - low))
     ax.legend(frameon=False, fontsize="small")
     return ax
