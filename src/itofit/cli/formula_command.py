@@ -84,7 +84,7 @@ def formula(
         with style(), writing(picture):
             found.plot(sde, data).savefig(picture, dpi=130)
     if as_json:
-        print_json(_facts(found) | ({} if output is None else {"file": str(output)}))
+        print_json(formula_facts(found) | ({} if output is None else {"file": str(output)}))
     elif form is Form.text:
         print_text(str(found))
     else:
@@ -110,7 +110,7 @@ def _symbolic(found: itofit.Formula) -> str:
     return "\n".join(f"{name} = {value}" for name, value in parts.items() if value is not None)
 
 
-def _facts(found: itofit.Formula) -> dict[str, Any]:
+def formula_facts(found: itofit.Formula) -> dict[str, Any]:
     """A formula for machines."""
     prediction = found.prediction
     return {
