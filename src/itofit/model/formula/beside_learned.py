@@ -42,10 +42,10 @@ class Differences(NamedTuple):
 
 def compared(
     learned: SDE,
+    steps: tuple[SDE, Scheme],
     formulas: Sequence[Formula],
     data: Data,
     slots: Sequence[Slot],
-    scheme: Scheme,
     optimism: float,
     how: str,
 ) -> tuple[Prediction, list[tuple[float, float]]]:
@@ -53,8 +53,16 @@ def compared(
 
     Parameters
     ----------
+    learned : SDE
+    steps : SDE and scheme
+        The learned equation by which steps are predicted, and how.
+    formulas : sequence of FOLDS Formula
+    data : Data
+    slots : sequence of T Slot
     optimism : float
         By how much the loss of the learned functions is too small because they have seen the data.
+    how : str
+        On which data, in words.
     """
     n_rows = len(data)
     edges = np.linspace(learned.box[0], learned.box[1], BINS + 1, axis=1)
@@ -65,7 +73,7 @@ def compared(
         out = np.empty((len(block), 1 + len(slots)))
         for f in np.unique(fold):
             rows = np.flatnonzero(fold == f)
-            out[rows] = _losses(learned, formulas[f], block[rows], slots, scheme)
+            out[rows] = _losses(learned, steps, formulas[f], block[rows], slots)
         sums = np.stack([np.bincount(stretch, column, FOLDS * STRETCHES).astype(float) for column in out.T], axis=1)
         return Differences(
             sums, np.bincount(stretch, minlength=FOLDS * STRETCHES).astype(float), _binned(block, out, edges)
@@ -78,10 +86,12 @@ def compared(
     return total, [(float(a - share), float(b)) for a, b in zip(mean[1:], error[1:], strict=True)]
 
 
-def _losses(learned: SDE, formula: Formula, rows: Transitions, slots: Sequence[Slot], scheme: Scheme) -> Float:
+def _losses(
+    learned: SDE, steps: tuple[SDE, Scheme], formula: Formula, rows: Transitions, slots: Sequence[Slot]
+) -> Float:
     """Differences of losses of n transitions: in all and of each line, shape (n, 1 + T)."""
     x, h, dx = rows.inputs, rows.h, rows.increments
-    own, other = (each._moments(x, h, each.scheme) for each in (formula, learned))
+    own, other = formula._moments(x, h, formula.scheme), steps[0]._moments(x, h, steps[1])
     weights = learned.covariance(x)
     columns = [gaussian_nll(dx, h, *own) - gaussian_nll(dx, h, *other)]
     for what, a, b in slots:

@@ -1,7 +1,7 @@
 """How a formula is found: normal equations from the data, terms by what they gain, and a comparison on held-out data.
 
-The first round takes what the length of steps makes of drift and covariance from the learned functions, later ones from
-the formula itself, until its coefficients no longer change.
+The first round looks for terms of one observed step, as it was learned; later ones undo its length by the moments of
+the steps that the formula itself makes, until its coefficients no longer change.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from itofit.model.formula.lines import Line, Slot
 from itofit.model.formula.selection import Chosen, choose, dependent_terms, price_of_term, solved
 from itofit.model.formula.term_sums import FOLDS, TermSums, summed
 from itofit.model.formula.units import Units
+from itofit.model.sde import SDE
 from itofit.model.training import DataSummary
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ MOST_ROUNDS = 8
 """In which the steps of a formula are undone by those that it makes itself."""
 SETTLED = 0.05
 """Errors by which coefficients may still change in the last of them."""
+ABOUT_AS_LONG = 1.05
+"""Ratio of the longest to the shortest step up to which all count as equally long."""
 FEWEST = 50
 """Transitions that a formula is found from."""
 Noise = Literal["covariance", "diffusion"]
@@ -145,11 +148,24 @@ def _summary(data: Data) -> DataSummary:
     )
 
 
+def steps_of(sde: LearnedSDE, data: Data) -> tuple[SDE, Scheme]:
+    """The learned equation whose steps are those of the data, and by which scheme.
+
+    If all steps are about as long as those that were learned from, it is what was learned of one step, which costs far
+    less than the moments of the corrected functions.
+    """
+    if sde.one_step is None or sde.scheme == "euler":
+        return sde, sde.scheme
+    lengths = add_up(data, lambda block, number: [float(block.h.min()), float(block.h.max())])
+    low, high = min(*lengths, sde.data.h_min), max(*lengths, sde.data.h_max)
+    return (sde.one_step, "euler") if high <= ABOUT_AS_LONG * low else (sde, sde.scheme)
+
+
 def _first_sums(
     sde: LearnedSDE, data: Data, terms: list[Term], slots: list[Slot], *, may_lower: bool
 ) -> tuple[TermSums, list[Term]]:
     """Sums with what the learned functions say of steps, and terms none of which follows from others."""
-    sums = summed(data, terms, slots, sde, sde, sde.scheme)
+    sums = summed(data, terms, slots, sde, *steps_of(sde, data))
     while (found := dependent_terms(sums.without(None)[0][0])) is not None:
         column, others = found
         fewer = [k for k, term in enumerate(terms) if _degree(term) < _degree(terms[column])]
@@ -209,7 +225,6 @@ def _judged(
     chosen: list[Chosen],
 ) -> Formula:
     """The formula with how it predicts: by coefficients from other folds, or on data that were held out."""
-    scheme: Scheme = formula.scheme
     clipped = add_up(data, lambda block, number: int(formula.floored(block.inputs).sum()))
     if held_out is not None:
         each, judged_on = [formula] * FOLDS, _usable(sde, held_out)
@@ -224,7 +239,7 @@ def _judged(
         optimism = sde.n_determined / sums.n.sum() if same else 0.0
         how = f"coefficients from other folds of {len(data):,} transitions"
         how += f"; the learned functions have seen them, for which {optimism:.1g} is taken off" if same else ""
-    prediction, lines = compared(sde, each, judged_on, slots, scheme, optimism, how)
+    prediction, lines = compared(sde, steps_of(sde, judged_on), each, judged_on, slots, optimism, how)
     d = formula.n_outputs
     own = [
         replace(line, difference=difference, error=error)
