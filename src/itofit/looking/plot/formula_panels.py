@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -86,13 +86,14 @@ def formula(
 
 def _share_legend(figure: Figure, panels: list[Axes]) -> None:
     """One legend under all panels, where it hides nothing."""
-    handles = {}
+    handles: dict[str, Any] = {}
     for ax in panels:
         handles |= {label: handle for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
         if (own := ax.get_legend()) is not None:
             own.remove()
-    place = "outside lower center"
-    figure.legend(list(handles.values()), list(handles), loc=place, ncols=4, frameon=False, fontsize="small")
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside lower center", ncols=4, frameon=False, fontsize="small"
+    )
 
 
 def draw_line(ax: Axes, formula: Formula, sde: LearnedSDE, data: Transitions | None, line: Line) -> Axes:
