@@ -61,9 +61,8 @@ def text(formula: Formula) -> str:
     """The lines of a formula, what it was chosen from, and how it predicts."""
     named = [(name, line_text(formula, line)) for name, line in formula.lines.items()]
     width = max(len(name) for name, _ in named)
-    rows = [headline(formula), *(f"{name:<{width}} = {right}" for name, right in named), ""]
-    rows += notes(formula)
-    return "\n".join(rows)
+    rows = [headline(formula), *(f"{name:<{width}} = {right}" for name, right in named)]
+    return "\n".join(rows + notes(formula))
 
 
 def headline(formula: Formula) -> str:
