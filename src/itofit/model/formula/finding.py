@@ -16,12 +16,13 @@ from itofit._checks import InputError, Option, fraction, one_of
 from itofit._version import __version__
 from itofit.data.filtered import those
 from itofit.data.passes import Data, add_up
+from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import entries
 from itofit.model.finite_step import Scheme
 from itofit.model.formula.beside_learned import compared
 from itofit.model.formula.formula_sde import Formula
-from itofit.model.formula.library import Term, Terms, default_degree, library, values_of
+from itofit.model.formula.library import Term, Terms, library, values_of
 from itofit.model.formula.lines import Line, Slot
 from itofit.model.formula.selection import Chosen, choose, dependent_terms, price_of_term, solved
 from itofit.model.formula.term_sums import FOLDS, TermSums, summed
@@ -256,8 +257,6 @@ def _judged(
 
 def _learned_from(sde: LearnedSDE, sums: TermSums) -> bool:
     """Whether the data are, by number and range, those that the equation was learned from."""
-    same_range = np.array_equal(np.clip(sums.low, *sde.box), sde.box[0]) and np.array_equal(sums.high, sde.box[1])
-    return int(sums.n.sum()) == sde.data.n_transitions and (same_range or bool(sde.periods.any()))
-
-
-__all__ = ["Noise", "default_degree", "find_formula", "slots_of"]
+    own = ~is_periodic(sde.periods)  # of others the range is a period, whatever the data
+    same_range = np.array_equal(np.stack([sums.low, sums.high])[:, own], sde.box[:, own])
+    return same_range and int(sums.n.sum()) == sde.data.n_transitions
