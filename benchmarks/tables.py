@@ -467,9 +467,44 @@ def dynamics_coverage(rows):
         ]
 
 
+def formula(rows):
+    """Which terms are found, beside other packages."""
+    yield [
+        "system",
+        "seeds",
+        "right",
+        "false terms, strong ones missed",
+        "within 95 % intervals",
+        "squared error / best",
+        "no short formula",
+        "drift right: here, pysindy",
+        "all right by PyDaddy",
+        "seconds: formula, fit",
+    ]
+    for row in rows:
+        known = "right" in row
+        share = {
+            name: f"{row[name]:.0%}" if name in row else "–"
+            for name in ("own_drift_right", "pysindy_right", "pydaddy_right")
+        }
+        yield [
+            row["text"],
+            f"{row['runs']}",
+            f"{row['right']:.0%}" if known else "–",
+            f"{row['n_false']:.2f}, {row['n_missed']:.2f}" if known else "–",
+            f"{row['covered']:.1%}" if known else "–",
+            f"{row['error_ratio']:.2f}" if known else "–",
+            f"{row['worse']:.0%}",
+            f"{share['own_drift_right']}, {share['pysindy_right']}" if known else "–",
+            share["pydaddy_right"],
+            f"{row['seconds']:.0f}, {row['fit_seconds']:.0f}",
+        ]
+
+
 TABLES = {
     "dynamics_exact": dynamics_exact,
     "dynamics_coverage": dynamics_coverage,
+    "formula": formula,
     "pairing": lambda rows: compared(rows, "pairing"),
     "delta": lambda rows: compared(rows, "delta"),
     "paper_settings": paper_settings,

@@ -696,6 +696,6 @@ def test_words_of_columns(folder):
 
 def test_every_option_of_the_table_exists():
     wide = {"COLUMNS": "160"}  # long names are cut on narrow terminals
-    commands = ("fit", "check", "report", "simulate")
+    commands = ("fit", "check", "report", "simulate", "formula")
     helps = "".join(CliRunner().invoke(app, [command, "--help"], env=wide).output for command in commands)
     assert [option for option in OPTIONS.values() if option not in helps] == []

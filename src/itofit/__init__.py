@@ -12,6 +12,7 @@ from itofit.data.blocked import BlockedTransitions
 from itofit.data.parts import PartedTransitions
 from itofit.data.transitions import Transitions
 from itofit.looking.report import report
+from itofit.model.formula.formula_sde import Formula, load_formula
 from itofit.model.hidden.observed import States
 from itofit.model.learned import LearnedSDE, load
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
@@ -39,6 +40,7 @@ __all__ = [
     "Diagnosis",
     "ExtrapolationWarning",
     "Finding",
+    "Formula",
     "FourierSeries",
     "HiddenVelocity",
     "InputError",
@@ -56,6 +58,7 @@ __all__ = [
     "dynamics",
     "fit",
     "load",
+    "load_formula",
     "plot",
     "read_transitions",
     "report",

@@ -12,8 +12,9 @@ from typing import Annotated
 
 import typer
 
+import itofit
 from itofit._checks import InputError
-from itofit.model.storage import checked_target
+from itofit.model.storage import checked_target, read
 
 Files = Annotated[
     list[str],
@@ -26,6 +27,11 @@ Files = Annotated[
 Model = Annotated[Path, typer.Argument(help="A model that itofit saved.", metavar="MODEL")]
 Json = Annotated[bool, typer.Option("--json", help="Print for machines.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
+
+
+def equation_in(path: Path) -> itofit.LearnedSDE | itofit.Formula:
+    """The model or the formula that a file holds."""
+    return itofit.load_formula(path) if "formula" in read(path)[1] else itofit.load(path)
 
 
 def check_writable(option: str, path: Path, *needed: Path) -> None:

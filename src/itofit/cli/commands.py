@@ -14,8 +14,9 @@ import typer
 import itofit
 from itofit._checks import InputError, message_of
 from itofit.cli.app import app, explained, print_aside, print_json, print_text
-from itofit.cli.arguments import Files, Json, Model, Seed, check_installed, check_writable, writing
+from itofit.cli.arguments import Files, Json, Model, Seed, check_installed, check_writable, equation_in, writing
 from itofit.cli.columns import Columns, title_of
+from itofit.cli.formula_command import formula_facts
 from itofit.cli.held_out import hold_out
 from itofit.cli.machines import Machines
 from itofit.cli.option_groups import with_option_groups
@@ -144,7 +145,13 @@ def fit(
 @explained
 def info(model: Model, as_json: Json = False) -> None:
     """Say what a model holds and how it was learned."""
-    sde = itofit.load(model)
+    sde = equation_in(model)
+    if isinstance(sde, itofit.Formula):
+        if as_json:
+            print_json(formula_facts(sde))
+        else:
+            print_text(str(sde))
+        return
     if as_json:
         print_json(_facts(sde))
     else:
@@ -156,7 +163,7 @@ def info(model: Model, as_json: Json = False) -> None:
 @with_option_groups
 def check(model: Model, files: Files, columns: Columns, machines: Machines, as_json: Json = False) -> None:
     """Examine a model on data: residuals, memory, step length, coverage. Exits with 1 if something is bad."""
-    sde = itofit.load(model)
+    sde = equation_in(model)
     with machines.client() as client:
         diagnosis = itofit.check(sde, columns.read(files, client))
     if as_json:
@@ -220,7 +227,7 @@ def simulate(
     as_parquet = output.suffix.lower() == ".parquet"
     if as_parquet:
         check_installed("pyarrow", "data", "writing .parquet files")
-    sde = itofit.load(model)
+    sde = equation_in(model)
     x0 = np.repeat([_start_values(start, sde)], paths, axis=0)
     chosen: Literal["euler", "corrected"] | None = None if scheme is None else scheme.value
     drive = drive_from(covariates, sde, steps)
@@ -251,7 +258,7 @@ def _noise_option(text: str) -> Literal["auto", False] | float:
     return value
 
 
-def _start_values(text: str, sde: LearnedSDE) -> list[float]:
+def _start_values(text: str, sde: LearnedSDE | itofit.Formula) -> list[float]:
     """The values of --start, one for each variable of the state."""
     names = sde.state_names
     try:

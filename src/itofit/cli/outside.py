@@ -10,7 +10,7 @@ import numpy as np
 
 from itofit._checks import Float, InputError
 from itofit.data.layout import optional
-from itofit.model.learned import LearnedSDE
+from itofit.model.sde import SDE
 
 PERIODIC = (
     "--periodic must be a name and its period, such as angle=2pi, angle=-180:180 or angle=2pi,hour=24, got {text!r}"
@@ -44,7 +44,7 @@ def number_from(text: str) -> float | None:
         return None
 
 
-def drive_from(text: str | None, sde: LearnedSDE, steps: int) -> Float | None:
+def drive_from(text: str | None, sde: SDE, steps: int) -> Float | None:
     """What --covariates says: constants such as dose=1,season=0.5, or a table with a row for each step: (steps, k)."""
     if text is None:
         return None

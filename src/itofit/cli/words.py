@@ -29,6 +29,11 @@ OPTIONS = {
     "covariates": "--covariate",
     "periodic": "--periodic",
     "client": "--workers",
+    "degree": "--degree",
+    "terms": "--terms",
+    "units": "--units",
+    "noise": "--noise",
+    "false_alarms": "--false-alarms",
 }
 """Arguments of the library's functions, and the options that set them. Other arguments keep their names."""
 

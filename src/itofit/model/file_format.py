@@ -74,6 +74,8 @@ def read_model(path: str | os.PathLike[str], model: type[M]) -> M:
     """Read a model; a ModelFileError says what is wrong with the file if it holds none."""
     arrays, metadata = storage.read(path)
     plain: Any = metadata.get("model")
+    if "formula" in metadata:
+        raise ModelFileError(f"{path} holds a formula: read it with itofit.load_formula")
     try:
         _check_kind("the model in its metadata", plain, dict)
         sde = _unpacked(arrays, plain, {kind.__name__: kind for kind in (*RECORDS, model)})

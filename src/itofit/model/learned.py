@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
-from itofit._checks import RNG, Float, InputError, Option, flag, fraction
+from itofit._checks import Float, InputError, Option, flag, fraction
 from itofit.data.cluster import Client, on_cluster
 from itofit.data.names import Kind, names_of
 from itofit.data.passes import Data
@@ -21,10 +21,9 @@ from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import States, smoothed_states
 from itofit.model.likelihood import BATCH_ROWS, LossOptions, predictive_losses, summed
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
-from itofit.model.sampled import SampledSDEs, sampled
-from itofit.model.sde import SDE
 from itofit.model.summary import dimensions, summary_of
 from itofit.model.training import Candidate, DataSummary, LearnedFunction, StepCorrection, variances, with_members
+from itofit.model.with_formula import WithFormula
 
 UNLIMITED = np.array([[-np.inf], [np.inf]])
 BEYOND_LIMITS = 10.0
@@ -32,7 +31,7 @@ BEYOND_LIMITS = 10.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class LearnedSDE(SDE):
+class LearnedSDE(WithFormula):
     """A learned stochastic differential equation dx = f(x) dt + σ(x) dW, Σ = σσᵀ.
 
     `itofit.fit` makes it. Points are arrays of shape (n, m), or (n,) when there is one input; of a data frame with
@@ -360,25 +359,6 @@ class LearnedSDE(SDE):
         scheme = self._checked_scheme(scheme)
         self._check_data("nll", data)
         return summed(partial(predictive_losses, sde=self, scheme=scheme), on_cluster(data, client), pointwise)
-
-    # Equations that the data leave possible
-
-    def sample(self, n: int = 50, rng: RNG = None) -> SampledSDEs:
-        """Equations drawn from the posterior of drift and Σ, each an SDE: `itofit.model.sampled.SampledSDEs`.
-
-        Their values spread as the error bars say. Of an ensemble, the members take turns: then the spread has what the
-        choice of frequencies adds. Together they are evaluated by one product of matrices.
-
-        Parameters
-        ----------
-        n : int
-        rng : int, Generator or None
-
-        Examples
-        --------
-        >>> drifts = sde.sample(50, rng=0).drift(x)                              # doctest: +SKIP
-        """
-        return sampled(self, n, rng)
 
     # States behind observations
 

@@ -33,8 +33,8 @@ from itofit.data.names import Kind, plural
 from itofit.matrices.links import LARGEST_LOG_STEP, LINKS, Shape, Spectrum
 from itofit.matrices.symmetric import entries, factors, square_root, symmetric, to_matrices
 from itofit.model.finite_step import Scheme
-from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.likelihood import BATCH_ROWS
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.sde import SDE
 from itofit.waves.series import FourierSeries
 

@@ -14,6 +14,8 @@ g         (n, d)          the drift in the same unit, σ⁻¹ f √h
 
 from __future__ import annotations
 
+from typing import cast
+
 from itofit._blocks import one_blas_thread
 from itofit._checks import RNG, InputError, fraction, generator
 from itofit.data.cluster import Client, on_cluster
@@ -26,6 +28,7 @@ from itofit.looking.check.gains import gain
 from itofit.looking.check.inertia import other_order
 from itofit.looking.check.memory import markov, whiteness
 from itofit.looking.check.residuals import distribution, over_inputs
+from itofit.model.formula.formula_sde import Formula
 from itofit.model.learned import LearnedSDE
 
 __all__ = ["Diagnosis", "Finding", "Verdict", "check"]
@@ -36,7 +39,9 @@ LEAST_ROWS_PER_OUTPUT = 5
 """Rows needed for each output, so that constant coefficients can be fitted to four fifths of them."""
 
 
-def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01, client: Client | None = None) -> Diagnosis:
+def check(
+    sde: LearnedSDE | Formula, data: Data, *, rng: RNG = 0, level: float = 0.01, client: Client | None = None
+) -> Diagnosis:
     """How far a learned SDE can be trusted on data: held-out data, or those it was learned from.
 
     Every finding is a verdict with numbers, words and advice:
@@ -68,7 +73,7 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01, cli
 
     Parameters
     ----------
-    sde : LearnedSDE
+    sde : LearnedSDE or Formula
     data : Transitions
         At least 20, with the inputs and outputs of the model, in their order. Of more than 200,000, stretches of 100
         consecutive ones are judged, 200,000 rows altogether, spread evenly over the data from random starts. Those
@@ -101,8 +106,9 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01, cli
     >>> print(diagnosis["whiteness"].text)
     Residuals of one step say nothing of those of the next, as far as the data can tell.
     """
-    if not isinstance(sde, LearnedSDE):
-        raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, got {type(sde).__name__}")
+    if not isinstance(sde, LearnedSDE | Formula):
+        raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, or a Formula, got {type(sde).__name__}")
+    sde = cast(LearnedSDE, sde)  # a formula has all that is asked of it
     if not isinstance(data, Data):
         raise InputError(f"data must be Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
     level = fraction("level", level)

@@ -78,7 +78,7 @@ _GAIN_ADVICE = {
 
 def _n_fitted(sde: LearnedSDE) -> float:
     """How many numbers of drift and covariance the data determine; for the paper's algorithms, how many there are."""
-    return sde.drift_function.training.determined + sde.covariance_function.training.determined
+    return sde.n_determined
 
 
 def _learned_from(sde: LearnedSDE, rows: ExaminedRows) -> bool:

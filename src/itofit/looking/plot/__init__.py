@@ -15,6 +15,7 @@ and is imported when something is drawn; its settings stay as they are.
 
 from itofit.looking.plot.curves import diffusion, drift
 from itofit.looking.plot.fields import field
+from itofit.looking.plot.formula_panels import formula
 from itofit.looking.plot.grids import overview, slices
 from itofit.looking.plot.histories import history
 from itofit.looking.plot.maps import heatmap
@@ -29,6 +30,7 @@ __all__ = [
     "distributions",
     "drift",
     "field",
+    "formula",
     "heatmap",
     "history",
     "overview",

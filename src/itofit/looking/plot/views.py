@@ -17,6 +17,7 @@ from itofit.data.periods import is_periodic, wrapped
 from itofit.data.transitions import Transitions
 from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import escaped, number_text
+from itofit.model.formula.formula_sde import Formula
 from itofit.model.learned import LearnedSDE
 
 NumberOrName = int | str
@@ -48,8 +49,8 @@ MOST_VALUES = 6
 
 def checked(sde: LearnedSDE, data: Data | None) -> Transitions | None:
     """The data in memory, at most 200,000 rows of those that are not; an error if they are not those of the model."""
-    if not isinstance(sde, LearnedSDE):
-        raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, got {type(sde).__name__}")
+    if not isinstance(sde, LearnedSDE | Formula):
+        raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, or a Formula, got {type(sde).__name__}")
     if data is None:
         return None
     if not isinstance(data, Data):

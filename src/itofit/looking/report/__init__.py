@@ -8,6 +8,7 @@ from pathlib import Path
 from itofit._checks import RNG
 from itofit.data.cluster import Client, on_cluster
 from itofit.data.passes import Data
+from itofit.model.formula.formula_sde import Formula
 from itofit.model.learned import LearnedSDE
 
 __all__ = ["report"]
@@ -20,6 +21,7 @@ def report(
     *,
     title: str | None = None,
     saved_as: str | os.PathLike[str] | None = None,
+    formula: Formula | None = None,
     rng: RNG = 0,
     client: Client | None = None,
 ) -> Path:
@@ -40,6 +42,8 @@ def report(
         Default: names of the variables.
     saved_as : path, optional
         Of the file that holds the model, for the code at the end of the page that loads it. Default: an example.
+    formula : Formula, optional
+        What `LearnedSDE.formula` found: it stands at the top of the page.
     rng : int, Generator or None
         For `itofit.check` and simulated paths.
     client : distributed.Client, optional
@@ -55,4 +59,4 @@ def report(
     """
     from itofit.looking.report.contents import write  # noqa: PLC0415  (plots and checks take long to import)
 
-    return write(sde, on_cluster(data, client), path, title, saved_as, rng)
+    return write(sde, on_cluster(data, client), path, title, saved_as, formula, rng)

@@ -22,8 +22,17 @@ from itofit.looking.plot.canvas import style
 from itofit.looking.plot.grids import MOST_SLICES
 from itofit.looking.report import page
 from itofit.looking.report.numbers import tables, tables_note
-from itofit.looking.report.pictures import about_distributions, about_model, about_residuals, about_training
+from itofit.looking.report.pictures import (
+    about_distributions,
+    about_formula,
+    about_model,
+    about_residuals,
+    about_training,
+    sentence,
+)
 from itofit.matrices.links import LINKS
+from itofit.model.formula.formula_sde import Formula
+from itofit.model.formula.written import line_text, notes
 from itofit.model.learned import LearnedSDE
 from itofit.model.storage import checked_target, write_whole
 from itofit.model.summary import STRUCTURES
@@ -44,6 +53,7 @@ def write(
     path: str | os.PathLike[str],
     title: str | None,
     saved_as: str | os.PathLike[str] | None,
+    formula: Formula | None,
     rng: RNG,
 ) -> Path:
     """Write the page, as `itofit.report` says."""
@@ -52,6 +62,8 @@ def write(
         raise InputError(f"title must be a string or None, got {title!r}")
     if saved_as is not None and not isinstance(saved_as, str | os.PathLike):
         raise InputError(f"saved_as must be the path of a file or None, got {saved_as!r}")
+    if formula is not None and not isinstance(formula, Formula):
+        raise InputError(f"formula must be what sde.formula returns or None, got {formula!r}")
     random, seed = generator(rng)
     diagnosis = check(sde, data, rng=random)
     rows = rows_in_memory(with_states(sde, data), random)
@@ -59,6 +71,7 @@ def write(
     with style():
         body = [
             *_headline(sde, data, diagnosis, heading),
+            *(() if formula is None else _formula(formula, sde, rows)),
             *_learned(sde, rows),
             *_trust(sde, rows, diagnosis, random),
             *_made(sde, seed),
@@ -97,6 +110,14 @@ def _overall(diagnosis: Diagnosis) -> str:
     sentences = [f"Serious problems: {titles['bad']}."] if titles["bad"] else []
     sentences += [f"Checks that advise caution: {titles['caution']}."] if titles["caution"] else []
     return " ".join(sentences) or "No check found anything that matters."
+
+
+def _formula(formula: Formula, sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
+    """The equation in a few terms, and how it predicts."""
+    yield page.section("The formula")
+    yield page.printed("\n".join(f"{name} = {line_text(formula, line)}" for name, line in formula.lines.items()))
+    yield from (page.paragraph(f"{sentence(text)}.") for text in notes(formula))
+    yield page.gallery(about_formula(formula, sde, rows))
 
 
 def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:

@@ -16,9 +16,13 @@ from itofit.looking import plot
 from itofit.looking.check import Diagnosis
 from itofit.looking.check.phrases import capitalised
 from itofit.looking.plot.canvas import few_ticks, lines, unescaped
+from itofit.looking.plot.formula_panels import MOST_LINES, draw_line, draw_losses
 from itofit.looking.plot.grids import MOST_SLICES, panels_of
 from itofit.looking.plot.simulated import compare_all, draw_compared
 from itofit.looking.plot.views import rest_point, slice_title
+from itofit.model.formula.formula_sde import Formula
+from itofit.model.formula.lines import Line
+from itofit.model.formula.written import line_name
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
@@ -55,6 +59,34 @@ def about_model(sde: LearnedSDE, data: Transitions) -> list[Picture]:
     if sde.structure == "full" and (sde.n_inputs, sde.n_outputs) != (2, 2) and sde.n_outputs <= MAPPED:
         pictures += [covariance_panels(sde, data, pair) for pair in combinations(range(sde.n_outputs), 2)]
     return pictures
+
+
+def about_formula(formula: Formula, sde: LearnedSDE, data: Transitions) -> list[Picture]:
+    """The lines of a formula beside the learned functions, and where it predicts worse."""
+    shown = [*formula.drift_lines, *formula.noise_lines][:MOST_LINES]
+    pictures = [
+        one_panel(
+            partial(_drawn_line, formula, sde, data, line),
+            f"{line_name(formula, line.slot)}, learned and by the formula",
+            PANEL,
+        )
+        for line in shown
+        if line.terms
+    ]
+    if formula.prediction is not None:
+        pictures += [
+            one_panel(partial(_drawn_losses, formula, place), f"Where the formula predicts worse, along {name}", PANEL)
+            for place, name in enumerate(formula.input_names[:MOST_SLICES])
+        ]
+    return pictures
+
+
+def _drawn_line(formula: Formula, sde: LearnedSDE, data: Transitions, line: Line, *, ax: Axes) -> Axes:
+    return draw_line(ax, formula, sde, data, line)
+
+
+def _drawn_losses(formula: Formula, place: int, *, ax: Axes) -> Axes:
+    return draw_losses(ax, formula, place)
 
 
 def about_residuals(sde: LearnedSDE, diagnosis: Diagnosis) -> list[Picture]:

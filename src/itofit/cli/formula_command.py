@@ -1,0 +1,139 @@
+"""The command `itofit formula`: a short formula for a learned equation."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import itofit
+from itofit._checks import InputError
+from itofit.cli.app import app, explained, print_json, print_text
+from itofit.cli.arguments import Files, Json, Model, check_installed, check_writable, writing
+from itofit.cli.columns import Columns
+from itofit.cli.machines import Machines
+from itofit.cli.option_groups import with_option_groups
+from itofit.looking.plot.canvas import style
+
+
+class Noise(StrEnum):
+    """Values of --noise."""
+
+    covariance, diffusion = "covariance", "diffusion"
+
+
+class Form(StrEnum):
+    """Values of --as."""
+
+    text, latex, sympy = "text", "latex", "sympy"
+
+
+@app.command()
+@explained
+@with_option_groups
+def formula(
+    model: Model,
+    files: Files,
+    columns: Columns,
+    machines: Machines,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the formula goes, a .npz file.")] = None,
+    degree: Annotated[
+        int | None, typer.Option(min=0, help="Of the monomials that are tried; 4 or 3 if left out.")
+    ] = None,
+    terms: Annotated[
+        str | None, typer.Option(help='Further terms to try, comma-separated, as in "sin(x), x^5, x y^4".')
+    ] = None,
+    noise: Annotated[Noise, typer.Option(help="Terms of Σ, or of the lower triangular σ.")] = Noise.covariance,
+    false_alarms: Annotated[float, typer.Option(help="Chance of any false term that is allowed.")] = 0.01,
+    held_out: Annotated[
+        Path | None, typer.Option(help="Another file, to judge by; folds of the first if left out.", metavar="FILE")
+    ] = None,
+    units: Annotated[str | None, typer.Option(help="Units of variables, and of time: x=µm,y=µm,time=s.")] = None,
+    form: Annotated[Form, typer.Option("--as", help="How to print it.")] = Form.text,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw it beside the learned functions, a .png, .svg or .pdf.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Find a short formula for drift and noise, and say whether it predicts as well as the learned functions."""
+    for option, path in (("--output", output), ("--picture", picture)):
+        if path is not None:
+            check_writable(option, path, model, *map(Path, files))
+    if picture is not None:
+        check_installed("matplotlib", "plot", "--picture")
+    if form is Form.sympy:
+        check_installed("sympy", "formula", "--as sympy")
+    by_name = _units(units)
+    time_unit = by_name.pop("time", None)
+    sde = itofit.load(model)
+    with machines.client() as client:
+        data = columns.read(files, client)
+        found = sde.formula(
+            data,
+            terms=None if terms is None else [part.strip() for part in terms.split(",") if part.strip()],
+            degree=degree,
+            noise=noise.value,
+            held_out=None if held_out is None else columns.read([str(held_out)], client),
+            false_alarms=false_alarms,
+            units=by_name or None,
+            time_unit=time_unit,
+        )
+        if output is not None:
+            with writing(output):
+                found.save(output)
+        if picture is not None:
+            with style(), writing(picture):
+                found.plot(sde, data).savefig(picture, dpi=130)
+    if as_json:
+        print_json(formula_facts(found) | ({} if output is None else {"file": str(output)}))
+    elif form is Form.text:
+        print_text(str(found))
+    else:
+        print_text(found.latex() if form is Form.latex else _symbolic(found))
+
+
+def _units(text: str | None) -> dict[str, str]:
+    """The value of --units by names."""
+    found = {}
+    for part in (text or "").split(","):
+        if not part.strip():
+            continue
+        name, equals, unit = part.partition("=")
+        if not equals or not name.strip() or not unit.strip():
+            raise InputError(f"--units must be names with units, as in x=µm,time=s, got {part.strip()!r}")
+        found[name.strip()] = unit.strip()
+    return found
+
+
+def _symbolic(found: itofit.Formula) -> str:
+    symbols, drift, covariance, diffusion = found.sympy()
+    parts = {"symbols": symbols, "drift": drift, "covariance": covariance, "diffusion": diffusion}
+    return "\n".join(f"{name} = {value}" for name, value in parts.items() if value is not None)
+
+
+def formula_facts(found: itofit.Formula) -> dict[str, Any]:
+    """A formula for machines."""
+    prediction = found.prediction
+    return {
+        "lines": {
+            name: {
+                "terms": [term.name for term in line.terms],
+                "coefficients": line.coefficients.tolist(),
+                "std": line.std.tolist(),
+                "covariance": line.covariance.tolist(),
+                "difference": line.difference,
+                "error": line.error,
+            }
+            for name, line in found.lines.items()
+        },
+        "short": found.is_short,
+        "library": list(found.library),
+        "false_alarms": found.false_alarms,
+        "transitions": found.data.n_transitions,
+        "difference": None if prediction is None else prediction.difference,
+        "error": None if prediction is None else prediction.error,
+        "verdict": None if prediction is None else prediction.verdict,
+        "clipped": found.clipped_share,
+    }

@@ -1,0 +1,1 @@
+"""Equations for elsewhere: tables, functions for JAX, and NumPy modules that need nothing else."""

@@ -1,0 +1,1 @@
+"""From learned functions to a formula: sparse sums of readable terms, with errors, that are an equation again."""

@@ -1,0 +1,262 @@
+"""How a formula is found: normal equations from the data, terms by what they gain, and a comparison on held-out data.
+
+The first round looks for terms of one observed step, as it was learned; later ones undo its length by the moments of
+the steps that the formula itself makes, until its coefficients no longer change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from itofit._checks import InputError, Option, fraction, one_of
+from itofit._version import __version__
+from itofit.data.filtered import those
+from itofit.data.passes import Data, add_up
+from itofit.data.periods import is_periodic
+from itofit.data.transitions import Transitions
+from itofit.matrices.symmetric import entries
+from itofit.model.finite_step import Scheme
+from itofit.model.formula.beside_learned import compared
+from itofit.model.formula.formula_sde import Formula
+from itofit.model.formula.library import Term, Terms, library, values_of
+from itofit.model.formula.lines import Line, Slot
+from itofit.model.formula.selection import Chosen, choose, dependent_terms, price_of_term, solved
+from itofit.model.formula.term_sums import FOLDS, TermSums, summed
+from itofit.model.formula.units import Units
+from itofit.model.sde import SDE
+from itofit.model.training import DataSummary
+
+if TYPE_CHECKING:
+    from itofit.model.learned import LearnedSDE
+
+MOST_ROUNDS = 8
+"""In which the steps of a formula are undone by those that it makes itself."""
+SETTLED = 0.05
+"""Errors by which coefficients may still change in the last of them."""
+ABOUT_AS_LONG = 1.05
+"""Ratio of the longest to the shortest step up to which all count as equally long."""
+FEWEST = 50
+"""Transitions that a formula is found from."""
+Noise = Literal["covariance", "diffusion"]
+
+
+def find_formula(
+    sde: LearnedSDE,
+    data: Data,
+    *,
+    terms: Terms | None,
+    degree: int | None,
+    noise: Noise,
+    held_out: Data | None,
+    false_alarms: float,
+    units: Mapping[str, str] | None,
+    time_unit: str | None,
+) -> Formula:
+    """A sparse formula for a learned equation, as `LearnedSDE.formula` says."""
+    _refuse_hidden(sde)
+    for each in (data,) if held_out is None else (data, held_out):
+        sde._check_data("formula", each)
+    one_of("noise", noise, ("covariance", "diffusion"))
+    fraction("false_alarms", false_alarms)
+    checked_units = Units.checked(sde, units, time_unit)
+    tried = library(sde, terms, degree)
+    values_of(tried, 0.5 * sde.box.sum(axis=0, keepdims=True))  # a term of the wrong shape is told at once
+    used = _usable(sde, data)
+    if len(used) < max(FEWEST, 5 * len(tried)):
+        raise InputError(
+            "a formula of {n_terms} possible terms needs at least {least} transitions within the range that was "
+            "learned, got {got}: give more data or a lower {degree}",
+            n_terms=len(tried), least=max(FEWEST, 5 * len(tried)), got=len(used), degree=Option("degree"),
+        )  # fmt: skip
+    slots = slots_of(sde, noise)
+    undo = sde.kind != "general" and sde.step_correction is not None
+    sums, tried = _first_sums(sde, used, tried, slots, may_lower=degree is None)
+    price = price_of_term(false_alarms, len(slots) * len(tried))
+    empty = Formula(
+        drift_lines=(),
+        noise_lines=(),
+        structure=sde.structure,
+        limits=sde.limits,
+        floor_factor=sde.floor_factor,
+        kind=sde.kind,
+        box=sde.box,
+        input_names=sde.input_names,
+        output_names=sde.output_names,
+        periods=sde.periods,
+        n_covariates=sde.n_covariates,
+        data=_summary(used),
+        version=__version__,
+        corrected=undo,
+        library=tuple(term.name for term in tried),
+        false_alarms=false_alarms,
+        units=checked_units,
+    )
+    sums, chosen = _settled(sde, empty, used, tried, slots, sums, price)
+    formula = with_lines(empty, slots, tried, chosen)
+    return _judged(sde, formula, used, held_out, sums, tried, slots, chosen)
+
+
+def slots_of(sde: LearnedSDE, noise: Noise) -> list[Slot]:
+    """The lines that a formula has."""
+    pairs = zip(*entries(sde.structure, sde.n_outputs), strict=True)
+    return [Slot("drift", a, a) for a in range(sde.n_outputs)] + [Slot(noise, int(i), int(j)) for i, j in pairs]
+
+
+def with_lines(empty: Formula, slots: Sequence[Slot], terms: Sequence[Term], chosen: Sequence[Chosen]) -> Formula:
+    """A formula with lines of chosen terms."""
+    lines = [
+        Line(slot=slot, terms=tuple(terms[k] for k in each.places), coefficients=each.coefficients,
+             covariance=each.covariance)
+        for slot, each in zip(slots, chosen, strict=True)
+    ]  # fmt: skip
+    d = empty.n_outputs
+    return replace(empty, drift_lines=tuple(lines[:d]), noise_lines=tuple(lines[d:]))
+
+
+def _refuse_hidden(sde: LearnedSDE) -> None:
+    if sde.measurement_noise is not None or sde.hidden_velocity is not None:
+        what = "positions alone" if sde.hidden_velocity is not None else "observations with errors of measurement"
+        raise InputError(
+            f"a formula is found from observed states, but this model was learned from {what}: draw states from it "
+            "(sde.simulate, as many steps as were observed), learn from these, and ask for a formula of that; its "
+            "errors are then those of the simulation and not of the data"
+        )
+
+
+def _usable(sde: LearnedSDE, data: Data) -> Data:
+    """The transitions that start within the range that was learned, and do not take longer than those."""
+    low, high = sde._range
+    longest = np.inf if sde.data.left_out is None else sde.data.left_out.max_h
+
+    def inside(block: Transitions) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return np.asarray(((block.inputs >= low) & (block.inputs <= high)).all(axis=1) & (block.h <= longest))
+
+    if add_up(data, lambda block, number: int(inside(block).sum())) == len(data):
+        return data
+    return those(data, inside)
+
+
+def _summary(data: Data) -> DataSummary:
+    total, low, high = add_up(
+        data, lambda block, number: (float(block.h.sum()), [float(block.h.min())], [float(block.h.max())])
+    )
+    return DataSummary(
+        n_transitions=len(data), n_groups=None, h_min=min(low), h_mean=total / len(data), h_max=max(high)
+    )
+
+
+def steps_of(sde: LearnedSDE, data: Data) -> tuple[SDE, Scheme]:
+    """The learned equation whose steps are those of the data, and by which scheme.
+
+    If all steps are about as long as those that were learned from, it is what was learned of one step, which costs far
+    less than the moments of the corrected functions.
+    """
+    if sde.one_step is None or sde.scheme == "euler":
+        return sde, sde.scheme
+    lengths = add_up(data, lambda block, number: [float(block.h.min()), float(block.h.max())])
+    low, high = min(*lengths, sde.data.h_min), max(*lengths, sde.data.h_max)
+    return (sde.one_step, "euler") if high <= ABOUT_AS_LONG * low else (sde, sde.scheme)
+
+
+def _first_sums(
+    sde: LearnedSDE, data: Data, terms: list[Term], slots: list[Slot], *, may_lower: bool
+) -> tuple[TermSums, list[Term]]:
+    """Sums with what the learned functions say of steps, and terms none of which follows from others."""
+    sums = summed(data, terms, slots, sde, *steps_of(sde, data))
+    while (found := dependent_terms(sums.without(None)[0][0])) is not None:
+        column, others = found
+        fewer = [k for k, term in enumerate(terms) if _degree(term) < _degree(terms[column])]
+        if not may_lower or not fewer or terms[column].function is not None:
+            names = ", ".join(repr(terms[k].name) for k in others)
+            says = f"is a combination of {names}" if len(others) else "is zero"
+            raise InputError(
+                "{terms}: at all of the data, {name!r} {says}, so that their coefficients cannot be told: leave one of "
+                "them out, give a lower {degree}, or measure variables from their mean",
+                terms=Option("terms"), name=terms[column].name, says=says, degree=Option("degree"),
+            )  # fmt: skip
+        terms = [terms[k] for k in fewer]
+        sums = sums._replace(G=sums.G[:, :, fewer][:, :, :, fewer], M=sums.M[:, :, fewer])
+    return sums, terms
+
+
+def _degree(term: Term) -> int:
+    return 0 if term.function is not None else sum(term.powers) + len(term.waves)
+
+
+def _settled(
+    sde: LearnedSDE,
+    empty: Formula,
+    data: Data,
+    terms: list[Term],
+    slots: list[Slot],
+    sums: TermSums,
+    price: float,
+) -> tuple[TermSums, list[Chosen]]:
+    """Sums and terms with what the formula itself makes of the length of steps."""
+    chosen = [choose(G, M, price) for G, M in zip(*sums.without(None), strict=True)]
+    for _ in range(MOST_ROUNDS):
+        present = with_lines(empty, slots, terms, chosen)
+        sums = summed(data, terms, slots, sde, present, empty.scheme, sums.calibration)
+        before = chosen
+        chosen = [choose(G, M, price, one.places) for G, M, one in zip(*sums.without(None), before, strict=True)]
+        if all(map(_same, before, chosen)):
+            break
+    return sums, chosen
+
+
+def _same(before: Chosen, after: Chosen) -> bool:
+    if not np.array_equal(before.places, after.places):
+        return False
+    change = np.abs(after.coefficients - before.coefficients)
+    return bool((change <= SETTLED * np.sqrt(np.diagonal(after.covariance))).all())
+
+
+def _judged(
+    sde: LearnedSDE,
+    formula: Formula,
+    data: Data,
+    held_out: Data | None,
+    sums: TermSums,
+    terms: list[Term],
+    slots: list[Slot],
+    chosen: list[Chosen],
+) -> Formula:
+    """The formula with how it predicts: by coefficients from other folds, or on data that were held out."""
+    clipped = add_up(data, lambda block, number: int(formula.floored(block.inputs).sum()))
+    if held_out is not None:
+        each, judged_on = [formula] * FOLDS, _usable(sde, held_out)
+        how, optimism = f"{len(judged_on):,} held-out transitions", 0.0
+    else:
+        each, judged_on = [], data
+        for fold in range(FOLDS):
+            G, M = sums.without(fold)
+            refitted = [solved(G[t], M[t], one.places) for t, one in enumerate(chosen)]
+            each.append(with_lines(formula, slots, terms, refitted))
+        same = _learned_from(sde, sums)
+        optimism = sde.n_determined / sums.n.sum() if same else 0.0
+        how = f"coefficients from other folds of {len(data):,} transitions"
+        how += f"; the learned functions have seen them, for which {optimism:.1g} is taken off" if same else ""
+    prediction, lines = compared(sde, steps_of(sde, judged_on), each, judged_on, slots, optimism, how)
+    d = formula.n_outputs
+    own = [
+        replace(line, difference=difference, error=error)
+        for line, (difference, error) in zip((*formula.drift_lines, *formula.noise_lines), lines, strict=True)
+    ]
+    return replace(
+        formula,
+        drift_lines=tuple(own[:d]),
+        noise_lines=tuple(own[d:]),
+        prediction=prediction,
+        clipped_share=clipped / len(data),
+    )
+
+
+def _learned_from(sde: LearnedSDE, sums: TermSums) -> bool:
+    """Whether the data are, by number and range, those that the equation was learned from."""
+    own = ~is_periodic(sde.periods)  # of others the range is a period, whatever the data
+    same_range = np.array_equal(np.stack([sums.low, sums.high])[:, own], sde.box[:, own])
+    return same_range and int(sums.n.sum()) == sde.data.n_transitions
