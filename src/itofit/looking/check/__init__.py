@@ -25,6 +25,7 @@ from itofit.looking.check.gains import gain
 from itofit.looking.check.inertia import other_order
 from itofit.looking.check.memory import markov, whiteness
 from itofit.looking.check.residuals import distribution, over_inputs
+from itofit.looking.check.suspect_columns import dependent_columns, wrapped_angle
 from itofit.model.learned import LearnedSDE
 
 __all__ = ["Diagnosis", "Finding", "Verdict", "check"]
@@ -119,7 +120,7 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
     judged = without_longer(sde, data, least)
     with one_blas_thread:  # for the same result on any number of them
         rows = examine(sde, judged, random)
-        only_if_so = units(sde, rows), other_order(rows, level)
+        only_if_so = units(sde, rows), wrapped_angle(rows), dependent_columns(rows), other_order(rows, level)
         findings = (
             *(finding for finding in only_if_so if finding is not None),
             distribution(rows, level),

@@ -12,7 +12,8 @@ from itofit.data.transitions import Transitions
 from itofit.looking.check import thresholds
 from itofit.looking.check.deviations import TINY
 from itofit.looking.check.examined import ExaminedRows
-from itofit.looking.check.findings import Finding, graded, not_available, worst_of
+from itofit.looking.check.findings import Finding, Verdict, about, graded, not_available, worst_of
+from itofit.looking.check.margins import Z, rows_enough
 from itofit.looking.check.phrases import fixed, multiple, percent
 from itofit.model.finite_step import rates_of_change
 from itofit.model.learned import LearnedSDE
@@ -66,10 +67,12 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
     high, top = _quantile(ratio, 0.95, weight=data.h), float(ratio.max())
     change = _covariance_change(sde, data)
     corrected = sde.scheme == "corrected"
-    bias = thresholds.BIAS_LEFT * high**2 if corrected else high / 2
+    bias, possible = (_bias(rate, corrected) for rate in (high, high + Z * _rate_error(sde, data)))
     in_steps = _gain_of_one_step(sde, data)
+    known: Verdict = "good" if possible < thresholds.DRIFT_BIAS[0] else "cannot tell"
     grades = graded(bias, *thresholds.DRIFT_BIAS), graded(change, *thresholds.COVARIANCE_CHANGE)
-    verdict = worst_of([*grades, "caution" if in_steps else "good"])
+    verdict = worst_of([*grades, "caution" if in_steps else "good", known])
+    enough = _enough_to_know(sde, data, corrected) if verdict == "cannot tell" else None
     consequence = "corrected for that, it may still be" if corrected else "so that the learned drift is"
     text = (
         f"In one step the drift changes by up to {percent(high, of='itself')} (95 % of the data; at most "
@@ -78,8 +81,15 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
     )
     if in_steps:
         text += f" Steps that are not corrected for their length predict the data better, by {in_steps:.4f} nats."
+    if verdict == "cannot tell":
+        text += f" But from so few data a drift that makes it {percent(possible)} could have been missed."
     if n_longer:
         text += f" {plural(n_longer, 'transition')} longer than those learned from were not judged."
+    advice = "" if verdict == "good" else _MOVES_IN_STEPS if in_steps else _advice(sde, data.h, ratio / data.h)
+    if verdict == "cannot tell":
+        advice = _LEARN_FROM_MORE
+    if enough:
+        advice = f"Learn it from about {about(enough)} transitions, if the drift is as slow as it seems."
     return Finding(
         name=name,
         title=title,
@@ -87,6 +97,7 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
             "h_gradient_95": high,
             "h_gradient_max": top,
             "drift_bias": bias,
+            "drift_bias_possible": possible,
             "covariance_change": change,
             "gain_of_one_step": in_steps,
             "n_longer": float(n_longer),
@@ -94,8 +105,33 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
         numbers=f"h |grad f| {fixed(high)}, bias of drift {percent(bias)}",
         verdict=verdict,
         text=text,
-        advice="" if verdict == "good" else _MOVES_IN_STEPS if in_steps else _advice(sde, data.h, ratio / data.h),
+        advice=advice,
+        enough=enough,
     )
+
+
+def _bias(rate: float, corrected: bool) -> float:
+    """Relative error of the drift by the length of steps, in which it changes by this part of itself."""
+    return thresholds.BIAS_LEFT * rate**2 if corrected else rate / 2
+
+
+def _rate_error(sde: LearnedSDE, data: Transitions) -> float:
+    """Standard error of h ‖∇f‖ as far as a linear drift goes: h σ / (s √T), T the time learned from, s the spread.
+
+    That is the error of the slope of a regression. It tells how fast a drift may be that was learned as a constant.
+    """
+    h, spread = float(data.h.mean()), np.maximum(data.inputs[:, moving(sde)].std(axis=0), TINY)
+    variance = np.diagonal(sde.covariance(data.inputs), axis1=1, axis2=2).mean(axis=0)
+    time = sde.data.n_transitions * sde.data.h_mean
+    return float(h * np.max(np.sqrt(variance / time) / spread) * np.sqrt(sde.n_inputs))
+
+
+def _enough_to_know(sde: LearnedSDE, data: Transitions, corrected: bool) -> float | None:
+    """Transitions to learn from, so that a constant drift would be known to change slowly enough, if any are."""
+    limit, n = thresholds.DRIFT_BIAS[0], sde.data.n_transitions
+    rate = float(np.sqrt(limit / thresholds.BIAS_LEFT)) if corrected else 2 * limit
+    enough = rows_enough(n, _rate_error(sde, data), rate)
+    return max(enough, 2.0 * n) if np.isfinite(enough) else None
 
 
 def _quantile(values: Float, level: float, weight: Float) -> float:
@@ -129,6 +165,7 @@ def _advice(sde: LearnedSDE, h: Float, rates: Float) -> str:
     return _SHORTER_STEPS if tried else _CORRECTED_STEPS
 
 
+_LEARN_FROM_MORE = "Learn it from more data, over a wider range."
 _MOVES_IN_STEPS = Message(
     "If the data are not of a process in continuous time but of one in steps, such as a simulation by Euler steps or "
     "generations of a population, learn with {correct_step}.",

@@ -83,8 +83,8 @@ def why_good(deviations: Sequence[Deviation], level: float) -> str:
 def what_is_open(deviations: Sequence[Deviation]) -> str:
     """What cannot be ruled out, the widest first, as a sentence."""
     margins = _open(deviations)
-    more = f"; and {len(margins) - MOST_OPEN} more" if len(margins) > MOST_OPEN else ""
-    return f"It cannot be ruled out that {'; or that '.join(margin.text for margin in margins[:MOST_OPEN])}{more}."
+    more = f"; and {len(margins) - MOST_OPEN} more like these" if len(margins) > MOST_OPEN else ""
+    return f"But these data could hide what matters: {'; '.join(each.text for each in margins[:MOST_OPEN])}{more}."
 
 
 def rows_needed(deviations: Sequence[Deviation]) -> float:
@@ -117,7 +117,8 @@ def advice_or_need(deviations: Sequence[Deviation], level: float, advice: Mappin
         return {"advice": advice_on(worst, advice), "enough": None}
     if not _open(deviations):
         return {"advice": "", "enough": None}
-    enough = rows_needed(deviations)
+    needed = rows_needed(deviations)
+    enough = needed if np.isfinite(needed) else None
     return {"advice": more_data(enough), "enough": enough}
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from itofit._checks import Float, Message, one_of
 from itofit.data.names import plural
+from itofit.looking.check.examined import MOST_ROWS
 
 Verdict = Literal["good", "cannot tell", "caution", "bad", "not available"]
 Word: TypeAlias = Callable[[object], str | None]
@@ -134,7 +135,7 @@ class Diagnosis:
                     "numbers": str(finding.numbers),
                     "text": str(finding.text),
                     "advice": str(finding.advice),
-                    "enough": finding.enough,
+                    "enough": None if finding.enough is None else round(finding.enough),
                 }
                 for finding in self.findings
             ],
@@ -172,15 +173,23 @@ class Diagnosis:
 
 def _what_would_tell(findings: Sequence[Finding]) -> str:
     """How many data would tell what these cannot, the fewest first."""
-    told = sorted((finding for finding in findings if finding.enough), key=lambda finding: finding.enough or 0)
-    enough = [f"{about(finding.enough or 0)} for {finding.title}" for finding in told]
-    needed = f" About so many transitions would tell: {', '.join(enough)}." if enough else ""
+    enough = sorted((each.enough, each.title) for each in findings if each.enough is not None)
+    listed = ", ".join(f"{about(number)} for {title}" for number, title in enough)
+    needed = f" About so many transitions would tell: {listed}." if enough else ""
     return f"cannot tell: nothing was found, but faults that matter could be hidden in so few data.{needed}"
 
 
-def more_data(enough: float) -> str:
+def more_data(enough: float | None) -> str:
     """Advice for those whose data are too few."""
-    return f"About {about(enough)} transitions would tell, if nothing is wrong."
+    if enough is None:
+        return "No number of transitions like these would tell."
+    told = f"About {about(enough)} transitions would tell, if nothing is wrong"
+    if enough <= MOST_ROWS:
+        return f"{told}."
+    return (
+        f"{told}, and a check judges {MOST_ROWS:,} at most: give every {math.ceil(enough / MOST_ROWS)}. observation or "
+        "fewer, so that a step holds more of the drift."
+    )
 
 
 def about(number: float) -> str:

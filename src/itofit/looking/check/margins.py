@@ -33,6 +33,8 @@ UNLUCKY = 0.05
 """Probability that as many rows as are said to be enough are not, by one deviation, although nothing is wrong."""
 EXPECTED_IN_TAIL = 2
 """Rare events among as many rows as are enough to see that they are rare: more are there in one of thirty data sets."""
+BEYOND = 1e6
+"""Errors, in units of what matters, that no number of rows makes small."""
 BISECTIONS = 50
 """Halvings of the range in which a noncentrality is looked for: to rounding."""
 MANY = 1e4
@@ -59,14 +61,20 @@ class Margin(NamedTuple):
         return f"{self.quantity} may be off by up to {self.form(self.bound)} ({self.form(self.limit)} matters)"
 
 
+def _margin(quantity: str, bound: float, limit: float, n: float, enough: float, form: Form) -> Margin:
+    """A margin from n rows; where so many should have been enough but were not, twice as many are."""
+    return Margin(quantity, float(bound), limit, float(enough if bound < limit else max(enough, 2 * n)), form)
+
+
 def of_estimate(quantity: str, value: float, error: float, limit: float, n: float, *, form: Form) -> Margin:
     """That of an estimate with its standard error, from n rows."""
-    return Margin(quantity, abs(value) + Z * error, limit, rows_enough(n, error, limit), form)
+    return _margin(quantity, abs(value) + Z * error, limit, n, rows_enough(n, error, limit), form)
 
 
 def rows_enough(n: float, error: float, limit: float, among: int = 1) -> float:
     """Rows whose errors are so small that bounds of so many deviations are below a limit, given the error of n rows."""
-    return n * ((Z + float(ndtri(1 - UNLUCKY / (2 * among)))) * error / limit) ** 2
+    ratio = (Z + float(ndtri(1 - UNLUCKY / (2 * among)))) * error / limit
+    return n * ratio**2 if ratio < BEYOND else np.inf
 
 
 def of_bins(quantity: str, values: Float, errors: Float, limit: float, n: float, *, most: int, form: Form) -> Margin:
@@ -75,7 +83,7 @@ def of_bins(quantity: str, values: Float, errors: Float, limit: float, n: float,
     More rows are cut into more bins, at most so many.
     """
     enough = rows_enough(n * most / len(values), float(errors.max()), limit, among=most)
-    return Margin(quantity, float(np.max(np.abs(values) + Z * errors)), limit, enough, form)
+    return _margin(quantity, np.max(np.abs(values) + Z * errors), limit, n, enough, form)
 
 
 def of_square(
@@ -88,13 +96,13 @@ def of_square(
     bound = np.sqrt(largest_noncentrality(statistic, dof) / n)
     most = dof if most is None else most
     enough = largest_noncentrality(float(chdtri(most, UNLUCKY)), most) / limit**2
-    return Margin(quantity, float(bound), limit, enough, form)
+    return _margin(quantity, bound, limit, n, enough, form)
 
 
 def of_share(quantity: str, count: int, n: int, limit: float, *, form: Form) -> Margin:
     """That of the share of rare events, of which some were counted among n rows (Clopper and Pearson)."""
     bound = float(betaincinv(count + 1, n - count, 1 - MISSED)) if count < n else 1.0
-    return Margin(quantity, bound, limit, float(gammaincinv(EXPECTED_IN_TAIL + 1, 1 - MISSED)) / limit, form)
+    return _margin(quantity, bound, limit, n, gammaincinv(EXPECTED_IN_TAIL + 1, 1 - MISSED) / limit, form)
 
 
 def largest_noncentrality(statistic: float, dof: int) -> float:

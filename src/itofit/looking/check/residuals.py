@@ -140,8 +140,8 @@ def _errors_of_shape(u: Float) -> tuple[float, float]:
     third, fourth = float(np.mean(u**3)), float(np.mean(u**4))
     of_skewness = u**3 - 3 * u - third * (1.5 * u**2 - 0.5)
     of_kurtosis = u**4 - 4 * third * u - fourth * (2 * u**2 - 1)
-    errors = (np.sqrt(max(normal, float(np.mean(f**2))) / len(u)) for normal, f in ((6, of_skewness), (24, of_kurtosis)))
-    return tuple(float(error) for error in errors)
+    variances = max(6.0, float(np.mean(of_skewness**2))), max(24.0, float(np.mean(of_kurtosis**2)))
+    return float(np.sqrt(variances[0] / len(u))), float(np.sqrt(variances[1] / len(u)))
 
 
 def _deviations(v: dict[str, float], n: int, drift: float, name: str) -> list[Deviation]:
@@ -359,7 +359,8 @@ def _drift_scale(z: Float, g: Float, name: str) -> tuple[Deviation, float]:
     slope = float(product.sum() / max(squares, TINY))
     root = np.sqrt(max(float(np.sum(product**2)), TINY))
     limit = max(thresholds.MISSED_DRIFT, thresholds.LEAST_MISSED / np.sqrt(max(squares / len(g), TINY)))
-    margin = of_estimate(f"the drift of {name} as a whole", slope, root / max(squares, TINY), limit, len(z), form=percents)
+    error = root / max(squares, TINY)
+    margin = of_estimate(f"the drift of {name} as a whole", slope, error, limit, len(z), form=percents)
     small = "small" if slope > 0 else "large"
     text = f"the drift of {name} is too {small}: {1 + slope:.2f} of it fits"
     short = f"{1 + slope:.2f} of the drift fits"
