@@ -39,7 +39,8 @@ LEAST_ROWS_PER_OUTPUT = 5
 def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> Diagnosis:
     """How far a learned SDE can be trusted on data: held-out data, or those it was learned from.
 
-    Every finding is a verdict with numbers, words and advice:
+    Every finding is a verdict with numbers, words and advice. "good" means that a deviation which matters would have
+    been seen, "cannot tell" that these data could hide one; then the finding says how many would show it.
 
     - ``residuals``: are they standard normals? Mean, variance, skewness, kurtosis and tails of each output.
     - ``place``: do their mean and variance depend on the inputs? Then drift or noise are wrong somewhere.
@@ -54,6 +55,8 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
     - ``gain``: is the model better than constant drift and noise? Data that it was learned from, which are recognised
       by their number and range, flatter it: then its gain must be clearly more than that.
     - ``units``, only if so: the steps are ten times as long as those learned from, or more, or as much shorter.
+    - ``angle``, only if so: a variable jumps by a whole turn, and is not known as periodic.
+    - ``columns``, only if so: a column is a copy or a combination of others, or nearly.
     - ``order``, only if so: the tracks of a first-order model keep their velocities from step to step, as those of a
       thing with inertia do, or those of a second-order model learned from positions do not.
 
@@ -64,7 +67,9 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
     A deviation counts only if it is significant *and* large enough to matter, since with many rows any tiny one is
     significant: 0.05 in the mean (in standard deviations of a step) or a fifth of the drift, 0.1 in the variance, 0.2
     in the skewness, 0.5 in the kurtosis, ten times the Gaussian tail, 0.2 in the variance of a region, 0.05 in a
-    correlation. Three times as much is "bad", less is "caution".
+    correlation. Three times as much is "bad", less is "caution". Without such a deviation a finding is "good" if the
+    95 % intervals of all its deviations are within these sizes, and otherwise "cannot tell". A deviation as large as
+    one of these sizes is called good in one of forty data sets at most.
 
     Parameters
     ----------
@@ -76,7 +81,7 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
     rng : int, Generator or None
         Draws those stretches, points of the range, and folds.
     level : float
-        Probability that a finding is not "good" by chance although the model is right, for each of those that rest on
+        Probability that a finding accuses the model by chance although it is right, for each of those that rest on
         tests: residuals, place, whiteness, markov. Tests within a finding share it.
 
     Returns
@@ -94,10 +99,12 @@ def check(sde: LearnedSDE, data: Data, *, rng: RNG = 0, level: float = 0.01) -> 
     >>> data = itofit.Transitions.from_trajectories(x[:, :, None], dt=0.05)
     >>> rest, held_out = data.split(0.3, by="groups", rng=0)
     >>> diagnosis = check(itofit.fit(rest, rng=0), held_out)
-    >>> diagnosis.worst
-    'good'
-    >>> print(diagnosis["whiteness"].text)
-    Residuals of one step say nothing of those of the next, as far as the data can tell.
+    >>> diagnosis.headline
+    '4 of 8 cannot tell'
+    >>> print(diagnosis["whiteness"].advice)
+    About 11,000 transitions would tell, if nothing is wrong.
+    >>> [finding.name for finding in diagnosis if finding.verdict == "good"]
+    ['discretisation', 'extrapolation', 'positive_definiteness', 'gain']
     """
     if not isinstance(sde, LearnedSDE):
         raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, got {type(sde).__name__}")

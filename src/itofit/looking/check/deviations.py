@@ -8,6 +8,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 from scipy.special import chdtr, chdtrc, ndtr
 
+from itofit._checks import Message
 from itofit.looking.check.findings import Verdict, more_data
 from itofit.looking.check.margins import Margin
 from itofit.looking.check.phrases import capitalised, p_text
@@ -108,7 +109,9 @@ def sentences(deviations: Sequence[Deviation]) -> str:
 
 def advice_on(deviations: Sequence[Deviation], advice: Mapping[str, str]) -> str:
     """What to do about deviations, given the advice on each name: each once, in their order."""
-    return " ".join(dict.fromkeys(advice[deviation.name] for deviation in deviations))
+    parts = dict.fromkeys(advice[deviation.name] for deviation in deviations)
+    fields = {f"part_{i}": part for i, part in enumerate(parts)}
+    return Message(" ".join(f"{{{name}}}" for name in fields), **fields)
 
 
 def advice_or_need(deviations: Sequence[Deviation], level: float, advice: Mapping[str, str]) -> AdviceOrNeed:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
-from itofit._checks import Float, Int, Message, Option
+from itofit._checks import Either, Float, Int, Message, Option
 from itofit.looking.check.deviations import (
     TINY,
     Deviation,
@@ -203,8 +203,12 @@ def _likely_cause(rows: ExaminedRows, r: Float, noise: float, correlated: str) -
     return (
         f"{correlated[: correlated.index(' (')]}, most between steps {lag} apart ({r[lag - 1]:+.3f}): there is memory, "
         "or a rhythm in the system or its observation.",
-        "Look at the autocorrelation of the residuals; add the variable that carries the memory (such as a phase) to "
-        "the inputs.",
+        Message(
+            "Look at the autocorrelation of the residuals; add the variable that carries the memory, such as the phase "
+            "of a rhythm: as {covariates}, with its period as {periodic}.",
+            covariates=Option("covariates", keyword=True),
+            periodic=Option("periodic", keyword=True),
+        ),
     )
 
 
@@ -218,15 +222,17 @@ def _noise_advice(rows: ExaminedRows, more: str) -> str:
             "which separates the two.",
             option=Option("measurement_noise", "auto"),
         )
-    return (
+    return Message(
         "Measurement noise counts as noise of the system. Measure more accurately, or keep every k-th observation: the "
-        f"share falls about as 1/k.{more}"
+        "share falls about as 1/k.{more}",
+        more=more,
     )
 
 
-_VELOCITY = (
-    " Velocities should be measured, not computed from positions; without them, learn from positions alone "
-    "(Transitions.from_positions, --second-order)."
+FROM_POSITIONS = Either(python="Transitions.from_positions", command="--second-order")
+_VELOCITY = Message(
+    " Velocities should be measured, not computed from positions; without them, learn from positions alone ({how}).",
+    how=FROM_POSITIONS,
 )
 
 
@@ -338,12 +344,27 @@ def _memory_tests(
     return deviations, numbers | {"variance_ratio": ratio, "variance_ratio_error": error, "p_two_steps": p_two}
 
 
+_NOISE_FIRST = Message(
+    "If whiteness points to errors of measurement, deal with these first ({option}).",
+    option=Option("measurement_noise", "auto"),
+)
 _ADVICE = {
-    "mean": "A variable is missing: add what carries the memory (a velocity, a force, a delayed value) to the inputs; "
-    "if whiteness points to measurement noise, deal with that first.",
-    "noise": "The strength of the noise has a memory of its own: add a variable that follows it to the inputs, or "
-    "treat regimes apart.",
-    "two steps": "Learn again from every second observation: drift and noise that then change depend on the step.",
+    "mean": Message(
+        "A variable is missing: add what carries the memory. A force from outside is given as {covariates}; a velocity "
+        "need not be observed ({positions}). {noise}",
+        covariates=Option("covariates", keyword=True),
+        positions=FROM_POSITIONS,
+        noise=_NOISE_FIRST,
+    ),
+    "noise": Message(
+        "The strength of the noise has a memory of its own: add a variable that follows it to the inputs, from outside "
+        "as {covariates}, or treat regimes apart.",
+        covariates=Option("covariates", keyword=True),
+    ),
+    "two steps": Message(
+        "Learn again from every second observation: drift and noise that then change depend on the step. {noise}",
+        noise=_NOISE_FIRST,
+    ),
 }
 
 

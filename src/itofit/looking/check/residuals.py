@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import bdtrc, chdtrc
 
-from itofit._checks import Float, Int
+from itofit._checks import Float, Int, Message, Option
 from itofit.looking.check import thresholds
 from itofit.looking.check.deviations import (
     TINY,
@@ -81,10 +81,17 @@ _ADVICE = {
     "of measurement), remove them and learn again.",
     "light tails": "Steps are bounded, discrete or a mixture: check the resolution of the data, or observe at longer "
     "steps.",
-    "place mean": "The drift misses something: give more data where it is wrong, or look for another variable that it "
-    "depends on.",
+    "place mean": Message(
+        "The drift misses something: give more data where it is wrong, or another variable that it depends on; one "
+        "that drives the system from outside as {covariates}.",
+        covariates=Option("covariates", keyword=True),
+    ),
     "drift scale": "The drift is too weak or too strong as a whole: learn from more data, over a longer time.",
-    "place variance": "The noise is wrong somewhere: give more data there, or look for another variable it depends on.",
+    "place variance": Message(
+        "The noise is wrong somewhere: give more data there, or another variable that it depends on; one that drives "
+        "the system from outside as {covariates}.",
+        covariates=Option("covariates", keyword=True),
+    ),
 }
 _ADVICE["tail"] = _ADVICE["kurtosis"]
 
@@ -300,7 +307,7 @@ def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[De
     misfit = root_above_noise(float(np.sum(n_b * mean_off**2) / n), dof * average / n)
     a, b = int(np.argmax(np.abs(mean_off) * np.sqrt(weight))), int(np.argmax(np.abs(variance_off) * np.sqrt(n_b)))
     worst = float(variance_off[b])
-    where = f"over {' and '.join(bins.names)}"
+    where = f"the range of {' and '.join(bins.names)}"
     deviations = [
         Deviation(
             "place mean",
@@ -310,7 +317,7 @@ def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[De
             f"most where {bins.describe(a)}",
             (
                 of_square(
-                    f"the motion of {name} {where}",
+                    f"the drift of {name} over {where}",
                     q,
                     dof,
                     missed_limit(drift),
@@ -319,7 +326,7 @@ def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[De
                     form=of_a_step,
                 ),
                 of_bins(
-                    f"the motion of {name} somewhere {where}",
+                    f"the drift of {name} in some part of {where}",
                     mean_off,
                     np.sqrt(np.maximum(variance, average) / n_b),
                     thresholds.MISSED_IN_BIN,
@@ -338,7 +345,7 @@ def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[De
             "relative to the model",
             (
                 of_bins(
-                    f"the variance of {name} somewhere {where}",
+                    f"the variance of {name} in some part of {where}",
                     variance_off,
                     np.sqrt(max(kappa, 2.0) / n_b),
                     thresholds.VARIANCE_IN_BIN,
