@@ -51,13 +51,14 @@ def test_few_steps_are_never_good(n_steps):
 @pytest.mark.parametrize("variance", [1.1, 0.9])
 def test_a_deviation_that_matters_is_rarely_called_good(variance):
     """With a probability of 0.025 at most; so this fails once in 10,000. It is found or left open."""
-    rows, rng = with_residuals(np.zeros((12_000, 1))), np.random.default_rng(0)
-    findings = [
-        distribution(rows._replace(z=np.sqrt(variance) * rng.normal(size=(12_000, 1))), 0.01) for _ in range(200)
-    ]
-    assert sum(each.verdict == "good" for each in findings) <= stats.binom.isf(1e-4, 200, 0.025)
-    right = [distribution(rows._replace(z=rng.normal(size=(12_000, 1))), 0.01) for _ in range(50)]
-    assert sum(each.verdict == "good" for each in right) > 25
+    rows, rng = with_residuals(12_000), np.random.default_rng(0)
+    rows = rows._replace(g=np.full((12_000, 1), 0.3))
+
+    def verdicts(factor, n):
+        return [distribution(rows._replace(z=factor * rng.normal(size=(12_000, 1))), 0.01).verdict for _ in range(n)]
+
+    assert verdicts(np.sqrt(variance), 200).count("good") <= stats.binom.isf(1e-4, 200, 0.025)
+    assert verdicts(1.0, 50).count("good") > 25
 
 
 def test_a_right_model_is_good_with_as_many_data_as_would_tell():
