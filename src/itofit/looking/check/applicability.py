@@ -10,10 +10,10 @@ from itofit.data.covariates import moving
 from itofit.data.names import plural
 from itofit.data.transitions import Transitions
 from itofit.looking.check import thresholds
-from itofit.looking.check.deviations import TINY
+from itofit.looking.check.deviations import TINY, or_open
 from itofit.looking.check.examined import ExaminedRows
 from itofit.looking.check.findings import Finding, Verdict, about, graded, not_available, worst_of
-from itofit.looking.check.margins import Z, rows_enough
+from itofit.looking.check.margins import Z, of_share, rows_enough
 from itofit.looking.check.phrases import fixed, multiple, percent
 from itofit.model.finite_step import rates_of_change
 from itofit.model.learned import LearnedSDE
@@ -206,7 +206,8 @@ def extrapolation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator)
     """How much of the data lies outside the range of the training data, or alone; how much of that range has data."""
     low, high = sde.box
     x = rows.data.inputs
-    outside = float(np.mean(((x < low) | (x > high)).any(axis=1)))
+    is_outside = ((x < low) | (x > high)).any(axis=1)
+    outside = float(is_outside.mean())
     u = (x[_few_rows(len(x), rng)] - low) / (high - low)
     m = u.shape[1]
     near = NEAR * np.sqrt(m)
@@ -215,16 +216,21 @@ def extrapolation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator)
     nearest_others = tree.query(u[some], k=[LEAST_NEAR + 1], distance_upper_bound=near)[
         0
     ]  # the first is the row itself
-    alone = float(np.mean(~np.isfinite(nearest_others)))
+    is_alone = ~np.isfinite(nearest_others)
+    alone = float(is_alone.mean())
     nearest = tree.query(_anywhere(sde, u, rng), distance_upper_bound=near)[0]
     covered = float(np.mean(np.isfinite(nearest)))
     grades = graded(outside, *thresholds.OUTSIDE), graded(alone, *thresholds.ALONE)
+    margins = (
+        of_share("the share of data outside", int(is_outside.sum()), len(x), thresholds.OUTSIDE[0], form=percent),
+        of_share("the share of data alone", int(is_alone.sum()), len(some), thresholds.ALONE[0], form=percent),
+    )
     verdict = worst_of([*grades, graded(1 - covered, *thresholds.UNCOVERED)])
     text = (
         f"{outside:.1%} of the data are outside the range that the model was learned in, {alone:.1%} have fewer than "
         f"{LEAST_NEAR} others near them, and {covered:.0%} of that range has data near (within a tenth of it)."
     )
-    return Finding(
+    finding = Finding(
         name="extrapolation",
         title="extrapolation",
         values={"outside": outside, "alone": alone, "covered": covered},
@@ -233,6 +239,7 @@ def extrapolation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator)
         text=text,
         advice="" if verdict == "good" else _NEAR_THE_DATA,
     )
+    return or_open(finding, margins)
 
 
 def _anywhere(sde: LearnedSDE, u: Float, rng: np.random.Generator) -> Float:
@@ -257,17 +264,21 @@ def positive_definiteness(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Ge
     low, high = sde.box
     x = rows.data.inputs
     box = low + (high - low) * _anywhere(sde, (x - low) / (high - low), rng)
-    limited, limited_box = float(sde.floored(x).mean()), float(sde.floored(box).mean())
+    is_limited = sde.floored(x)
+    limited, limited_box = float(is_limited.mean()), float(sde.floored(box).mean())
     raw = sde.covariance(x[_few_rows(len(x), rng)], raw=True)
     scale = np.sqrt(np.abs(np.diagonal(raw, axis1=1, axis2=2))) + TINY
     raw = raw / (scale[:, :, None] * scale[:, None, :])
     negative = float(np.mean(np.linalg.eigvalsh(raw)[:, 0] <= 0))
-    verdict = worst_of([graded(limited, *thresholds.LIMITED), graded(limited_box, *thresholds.LIMITED_IN_RANGE)])
+    share = "the share of data at which it is"
+    margin = of_share(share, int(is_limited.sum()), len(x), thresholds.LIMITED[0], form=percent)
+    grades = graded(limited, *thresholds.LIMITED), graded(limited_box, *thresholds.LIMITED_IN_RANGE)
+    verdict = worst_of(grades)
     text = (
         f"The learned covariance had to be kept within its limits at {limited:.1%} of the data and {limited_box:.1%} "
         f"of their range; at {negative:.1%} of the data it was not positive definite before."
     )
-    return Finding(
+    finding = Finding(
         name="positive_definiteness",
         title="positive definiteness",
         values={"limited": limited, "limited_box": limited_box, "negative": negative},
@@ -276,6 +287,7 @@ def positive_definiteness(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Ge
         text=text,
         advice="" if verdict == "good" else _OTHER_LINK,
     )
+    return or_open(finding, (margin,))
 
 
 _OTHER_LINK = Message(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypedDict
 
 import numpy as np
 from scipy.special import chdtr, chdtrc, ndtr
 
 from itofit._checks import Message
-from itofit.looking.check.findings import Verdict, more_data
+from itofit.looking.check.findings import Finding, Verdict, more_data
 from itofit.looking.check.margins import Margin
 from itofit.looking.check.phrases import capitalised, p_text
 from itofit.looking.check.thresholds import BAD, LEAST_MISSED, MISSED_DRIFT, MISSED_NOISE
@@ -81,9 +82,23 @@ def why_good(deviations: Sequence[Deviation], level: float) -> str:
     return f"The clearest deviation may well be chance ({p_text(p)} among {len(deviations)}): {deviation.text}."
 
 
+def or_open(finding: Finding, margins: Sequence[Margin]) -> Finding:
+    """A finding as it is, unless it is good and there is room in margins for what matters: then data cannot tell."""
+    wide = _not_excluded(margins)
+    if finding.verdict != "good" or not wide:
+        return finding
+    enough = max(margin.enough for margin in wide)
+    text = f"{finding.text} {_hidden(wide)}"
+    return replace(finding, verdict="cannot tell", text=text, advice=more_data(enough), enough=enough)
+
+
 def what_is_open(deviations: Sequence[Deviation]) -> str:
     """What cannot be ruled out, the widest first, as a sentence."""
-    margins = _open(deviations)
+    return _hidden(_open(deviations))
+
+
+def _hidden(margins: Sequence[Margin]) -> str:
+    """The same of margins in which there is room for what matters."""
     more = f"; and {len(margins) - MOST_OPEN} more like these" if len(margins) > MOST_OPEN else ""
     return f"But these data could hide what matters: {'; '.join(each.text for each in margins[:MOST_OPEN])}{more}."
 
@@ -95,8 +110,12 @@ def rows_needed(deviations: Sequence[Deviation]) -> float:
 
 def _open(deviations: Sequence[Deviation]) -> list[Margin]:
     """The margins in which there is room for what matters, the widest first."""
-    margins = [margin for deviation in deviations for margin in deviation.margins if not margin.excluded]
-    return sorted(margins, key=lambda margin: -margin.bound / margin.limit)
+    return _not_excluded([margin for deviation in deviations for margin in deviation.margins])
+
+
+def _not_excluded(margins: Sequence[Margin]) -> list[Margin]:
+    """Those in which there is room for what matters, the widest first."""
+    return sorted((each for each in margins if not each.excluded), key=lambda margin: -margin.bound / margin.limit)
 
 
 def sentences(deviations: Sequence[Deviation]) -> str:
