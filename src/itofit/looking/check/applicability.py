@@ -81,15 +81,12 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
     )
     if in_steps:
         text += f" Steps that are not corrected for their length predict the data better, by {in_steps:.4f} nats."
-    if verdict == "cannot tell":
-        text += f" But from so few data a drift that makes it {percent(possible)} could have been missed."
     if n_longer:
         text += f" {plural(n_longer, 'transition')} longer than those learned from were not judged."
     advice = "" if verdict == "good" else _MOVES_IN_STEPS if in_steps else _advice(sde, data.h, ratio / data.h)
     if verdict == "cannot tell":
-        advice = _LEARN_FROM_MORE
-    if enough:
-        advice = f"Learn it from about {about(enough)} transitions, if the drift is as slow as it seems."
+        text += f" But from so few data a drift that makes it {percent(possible)} could have been missed."
+        advice = _advice_to_learn(enough)
     return Finding(
         name=name,
         title=title,
@@ -134,6 +131,13 @@ def _enough_to_know(sde: LearnedSDE, data: Transitions, corrected: bool) -> floa
     return max(enough, 2.0 * n) if np.isfinite(enough) else None
 
 
+def _advice_to_learn(enough: float | None) -> str:
+    """What to do if the drift was learned from too few data to know how fast it changes."""
+    if enough is None:
+        return "Learn it from more data, over a wider range."
+    return f"Learn it from about {about(enough)} transitions, if the drift is as slow as it seems."
+
+
 def _quantile(values: Float, level: float, weight: Float) -> float:
     """The value up to which values (n,) have a share of all weight (n,)."""
     order = np.argsort(values)
@@ -165,7 +169,6 @@ def _advice(sde: LearnedSDE, h: Float, rates: Float) -> str:
     return _SHORTER_STEPS if tried else _CORRECTED_STEPS
 
 
-_LEARN_FROM_MORE = "Learn it from more data, over a wider range."
 _MOVES_IN_STEPS = Message(
     "If the data are not of a process in continuous time but of one in steps, such as a simulation by Euler steps or "
     "generations of a population, learn with {correct_step}.",
