@@ -501,6 +501,33 @@ def formula(rows):
         ]
 
 
+def share(row, what):
+    return f"{100 * row[what] / row['seeds']:.0f} %"
+
+
+def checks(rows):
+    """Faults: in how many data sets each was found, and called good."""
+    rows = [row for row in rows if row["size"]]
+    sizes = sorted({row["n"] for row in rows})
+    yield ["fault", "finding", "size", *(f"{n:,} steps: found / good" for n in sizes)]
+    for name in dict.fromkeys(row["fault"] for row in rows):
+        for size in (1, 3):
+            of_size = {row["n"]: row for row in rows if row["fault"] == name and row["size"] == size}
+            first = of_size[sizes[0]]
+            told = [f"{share(of_size[n], 'found')} / {share(of_size[n], 'good')}" for n in sizes]
+            yield [name if size == 1 else "", f"`{first['finding']}`" if size == 1 else "", f"{size}", *told]
+
+
+def checks_right(rows):
+    """Right models: in how many data sets each finding accused them, and was good."""
+    rows = [row for row in rows if not row["size"]]
+    sizes = sorted({row["n"] for row in rows})
+    yield ["model", "finding", *(f"{n:,} steps: accused / good" for n in sizes)]
+    for model, finding in dict.fromkeys((row["fault"], row["finding"]) for row in rows):
+        own = {row["n"]: row for row in rows if (row["fault"], row["finding"]) == (model, finding)}
+        yield [model, f"`{finding}`", *(f"{share(own[n], 'found')} / {share(own[n], 'good')}" for n in sizes)]
+
+
 TABLES = {
     "dynamics_exact": dynamics_exact,
     "dynamics_coverage": dynamics_coverage,
@@ -596,10 +623,12 @@ TABLES = {
         simulated="error of simulated means",
     ),
     "measurement_noise": measurement_noise,
+    "checks": checks,
+    "checks_right": checks_right,
     "reproduction": as_kept,
     "reproduction_claim": as_kept,
 }
-FILES = {"quality_errors": "quality"}
+FILES = {"quality_errors": "quality", "checks_right": "checks"}
 """Tables whose results are in a file of another name."""
 
 

@@ -139,6 +139,7 @@ def test_check_for_machines(folder):
     result = CliRunner().invoke(app, ["check", str(folder / "sde.npz"), str(folder / "tracks.csv"), *COLUMNS, "--json"])
     assert {finding["verdict"] for finding in json.loads(result.stdout)["findings"]} <= {
         "good",
+        "cannot tell",
         "caution",
         "bad",
         "not available",

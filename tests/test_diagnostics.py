@@ -88,6 +88,11 @@ def with_offset(sde, *offset):
     return replace(sde, drift_function=replace(sde.drift_function, series=series))
 
 
+def accuses(finding):
+    """Whether a finding says that something is wrong."""
+    return finding.verdict in ("caution", "bad")
+
+
 def tracks(sde, n_paths=50, n_steps=100, seed=0, h=H, noise=None):
     return Transitions.from_trajectories(paths(sde, n_paths, n_steps, np.random.default_rng(seed), h, noise), dt=h)
 
@@ -107,7 +112,7 @@ def test_right_models_are_rarely_accused(name):
     most = stats.binom.isf(1e-4 / len(TESTED), 80, 0.05)
     for finding in TESTED:
         values = [diagnosis[finding] for diagnosis in right_models(name)]
-        assert sum(value.verdict != "good" for value in values) <= most
+        assert sum(accuses(value) for value in values) <= most
         assert sum(value.values["p"] < 0.05 for value in values) <= most
 
 
@@ -147,10 +152,11 @@ def test_residuals_are_those_of_the_likelihood():
 def test_a_learned_model_passes_on_held_out_data():
     rest, held_out = tracks(one(), 100, 100).split(0.3, by="groups", rng=0)
     diagnosis = check(itofit.fit(rest, rng=0), held_out)
-    assert {diagnosis[name].verdict for name in (*TESTED, "gain", "discretisation")} == {"good"}
-    assert diagnosis.worst == "good"
+    assert diagnosis["gain"].verdict == diagnosis["discretisation"].verdict == "good"
+    assert diagnosis.worst == "cannot tell"  # 3000 transitions could hide a drift that is wrong by a fifth
+    assert diagnosis.headline.endswith(" of 8 cannot tell")
     of_one_step = check(itofit.fit(rest, correct_step=False, rng=0), held_out)
-    assert {of_one_step[name].verdict for name in (*TESTED, "gain")} == {"good"}
+    assert not any(accuses(of_one_step[name]) for name in (*TESTED, "gain"))
     assert of_one_step["discretisation"].verdict == "caution"  # h |f'| is 0.09 at most
 
 
@@ -174,7 +180,8 @@ def test_wrong_drift(seed):
     none = check(one(drift=0.0), data)
     accused(none, "place", "drift of x misses", "bad")
     for diagnosis in (weak, none):  # it is not taken for memory or measurement noise
-        assert diagnosis["whiteness"].verdict == diagnosis["markov"].verdict == "good"
+        assert not accuses(diagnosis["whiteness"])
+        assert not accuses(diagnosis["markov"])
 
 
 def test_drift_with_an_offset():
@@ -186,14 +193,15 @@ def test_drift_with_an_offset():
 def test_variance_wrong_by_a_fifth(noise, words):
     diagnosis = check(one(noise=noise), tracks(one()))
     accused(diagnosis, "residuals", words, "caution")
-    assert diagnosis["place"].verdict == "good"
+    assert not accuses(diagnosis["place"])
     assert diagnosis["residuals"].values["variance_0"] == pytest.approx(1 / noise, abs=0.08)
 
 
 def test_heavy_tails():
     diagnosis = check(one(), tracks(one(), noise=lambda rng, x: rng.standard_t(5, size=x.shape) / np.sqrt(5 / 3)))
     accused(diagnosis, "residuals", "heavy tails", "bad")
-    assert diagnosis["place"].verdict == diagnosis["whiteness"].verdict == "good"
+    assert not accuses(diagnosis["place"])
+    assert not accuses(diagnosis["whiteness"])
 
 
 def test_skewed_noise():
@@ -225,7 +233,7 @@ def test_measurement_noise(seed):
     rng = np.random.default_rng(seed)
     x = paths(one(), 100, 100, rng)
     data = Transitions.from_trajectories(x + 0.08 * rng.normal(size=x.shape), dt=H)
-    assert check(itofit.fit(data, rng=0), data).worst == "good"  # innovations of a filter
+    assert check(itofit.fit(data, rng=0), data).worst in ("good", "cannot tell")  # innovations of a filter
     diagnosis = check(itofit.fit(data, measurement_noise=False, rng=0), data)
     accused(diagnosis, "whiteness", "Negative correlation is the sign of measurement noise")
     assert "Learn from the tracks with measurement_noise='auto'" in diagnosis["whiteness"].advice
@@ -256,7 +264,7 @@ def test_noise_whose_strength_has_memory():
     data = coloured(20, 0.0, volatility=True)
     diagnosis = check(itofit.fit(data, rng=0), data)
     accused(diagnosis, "markov", "the size of a step of x goes with that of the one before", "bad")
-    assert diagnosis["whiteness"].verdict == "good"
+    assert not accuses(diagnosis["whiteness"])
 
 
 def test_too_long_a_step():
@@ -314,7 +322,7 @@ def test_gain():
     assert values["nll"] == pytest.approx(sde.nll(data))
     accused(check(one(noise=9.0), data), "gain", "worse than constant", "bad")
     constant = model(series([[0.0]], [0.0], 0.0), series([[0.0]], [0.0], 1.0), ((-3,), (3,)))
-    accused(check(constant, tracks(constant, 50, 50)), "gain", "not clearly better", "caution")
+    accused(check(constant, tracks(constant, 50, 50)), "gain", "no better than constant", "caution")
 
 
 def test_data_that_were_learned_from_flatter_a_model():
@@ -324,7 +332,8 @@ def test_data_that_were_learned_from_flatter_a_model():
     found = check(sde, data)["gain"]
     assert found.values["gain"] > 2 * found.values["gain_error"]
     assert 2 / 499 < found.values["flattery"] < 3 / 499
-    accused(check(sde, data), "gain", "These are the data it was learned from, which flatter it", "caution")
+    assert found.verdict == "cannot tell"
+    assert "These are the data it was learned from, which flatter it" in found.text
     assert "held out" in found.advice
     for others in (data[:-1], Transitions(data.inputs[::-1] + 1, data.increments, data.h)):
         assert "learned from" not in check(sde, others)["gain"].text
@@ -413,7 +422,8 @@ def test_what_is_large_but_may_be_chance_says_so():
     sde = one()
     for seed in range(10):
         found = check(sde, tracks(sde, 2, 50, seed))["place"]
-        if found.verdict == "good":
+        if not accuses(found):
+            assert found.verdict == "cannot tell"  # from 100 rows nobody could
             assert p_of(found.numbers) == pytest.approx(found.values["p"], rel=0.06)
             assert "may well be chance" in found.text
 
@@ -466,7 +476,7 @@ def underdamped(n=40, steps=100, groups=True):
 def test_underdamped(groups):
     data = underdamped(groups=groups)
     diagnosis = check(itofit.fit(data, rng=0), data)
-    assert {diagnosis[name].verdict for name in TESTED} == {"good"}
+    assert not any(accuses(diagnosis[name]) for name in TESTED)
     assert diagnosis["discretisation"].values["h_gradient_95"] == pytest.approx(H * 2.0, rel=0.2)  # frequency √4
 
 
@@ -479,7 +489,7 @@ def test_general_inputs_say_what_is_not_known():
         assert diagnosis[name].verdict == "not available"
         assert "general" in diagnosis[name].text
     grouped = Transitions(data.inputs, data.increments, data.h, data.groups, kind="general")
-    assert check(sde, grouped)["markov"].verdict == check(sde, grouped)["whiteness"].verdict == "good"
+    assert check(sde, grouped)["markov"].verdict == check(sde, grouped)["whiteness"].verdict == "cannot tell"
 
 
 def test_scattered_pairs_have_no_time():
@@ -552,7 +562,7 @@ def test_fewest_rows():
     sde = one()
     diagnosis = check(sde, tracks(sde, 1, 20))
     assert diagnosis["whiteness"].verdict == "not available"  # 19 pairs
-    assert check(sde, tracks(sde, 1, 21))["whiteness"].verdict in ("good", "caution", "bad")
+    assert check(sde, tracks(sde, 1, 21))["whiteness"].verdict in ("cannot tell", "caution", "bad")
 
 
 def test_nothing_moves():
@@ -578,7 +588,8 @@ def diagnosis():
 def test_table_fits_a_terminal(diagnosis):
     lines = str(diagnosis).splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0] == "1000 transitions, tests at level 0.01: bad"
+    assert lines[0] == f"1000 transitions, tests at level 0.01: {diagnosis.headline}"
+    assert diagnosis.headline == "bad; 2 of 8 cannot tell"
     for line, finding in zip(lines[2:], diagnosis.findings, strict=False):
         assert line.startswith(finding.title)
         assert line.endswith(finding.verdict)
@@ -651,7 +662,8 @@ def test_findings_by_name(diagnosis):
     for name in NAMES:
         assert diagnosis[name].name == name
         assert diagnosis[name].text.endswith(".")
-        assert bool(diagnosis[name].advice) == (diagnosis[name].verdict in ("caution", "bad"))
+        assert bool(diagnosis[name].advice) == (diagnosis[name].verdict != "good")
+        assert (diagnosis[name].enough is not None) == (diagnosis[name].verdict == "cannot tell")
         assert all(type(value) is float for value in diagnosis[name].values.values()), name
     with pytest.raises(InputError, match="name must be one of 'residuals'"):
         diagnosis["colour"]

@@ -29,6 +29,8 @@ def needs(package):
     return pytest.mark.skipif(missing, reason=f"the data come with {package}: pip install '.[examples]'")
 
 
+UNACCUSED = {"good", "cannot tell"}
+"""Verdicts of checks that found nothing."""
 NUMBER = r"([+-]?\d+(?:\.\d+)?)%?"
 
 
@@ -41,7 +43,7 @@ def numbers(pattern, text):
 
 def verdicts(text):
     """Of each table of `itofit.check`: the verdicts by the title of the finding."""
-    row = re.compile(r"^(.{21}) .* (good|caution|bad|not available)$", re.MULTILINE)
+    row = re.compile(r"^(.{21}) .* (good|cannot tell|caution|bad|not available)$", re.MULTILINE)
     return [
         {title.strip(): verdict for title, verdict in row.findall(table)} for table in text.split("tests at level")[1:]
     ]
@@ -52,7 +54,7 @@ def test_the_double_well_leaves_a_report_and_a_model(tmp_path):
     assert "28864 transitions" in text
     assert "corrected for h = 0.02" in text
     (table,) = verdicts(text)
-    assert table["residuals"] == "good"
+    assert table["residuals"] in UNACCUSED
     assert "A double well" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert (tmp_path / "truth.png").stat().st_size > 10_000
     sde = itofit.load(tmp_path / "sde.npz")
@@ -71,7 +73,7 @@ def test_the_vix_reverts_to_its_mean_and_jumps_and_ornstein_uhlenbeck_is_as_good
     assert 1.5 < wild_high / calm_low < 5
     (table,) = verdicts(text)
     assert table["residuals"] == "bad"
-    assert table["whiteness in time"] == table["Markov property"] == "good"
+    assert {table["whiteness in time"], table["Markov property"]} <= UNACCUSED
     assert numbers("beyond four: # upwards, # downwards", text) == (9, 0)
     gain, error = numbers("gain of both: # +- #", text)
     assert abs(gain) < 2 * error
@@ -85,7 +87,7 @@ def test_glacial_cycles_have_one_well_at_a_step_that_does_not_matter_and_a_rhyth
     text = output_of("plot_ice_core.py")
     everything, thinned = verdicts(text)
     assert everything["whiteness in time"] == "bad"
-    assert thinned["whiteness in time"] == "good"
+    assert thinned["whiteness in time"] in UNACCUSED
     step = "# °C²/kyr, pull # per kyr, correlation #"
     short, medium, long = (numbers(f"{gap} kyr: variance {step}", text) for gap in ("0.1", "1.0", "3.0"))
     assert short[0] > 4 * medium[0]
@@ -139,7 +141,7 @@ def test_the_whirl_is_found_with_its_noise():
 def test_the_pendulum_has_friction_where_it_should():
     text = output_of("plot_underdamped.py")
     (table,) = verdicts(text)
-    assert table["residuals"] == table["whiteness in time"] == table["Markov property"] == "good"
+    assert {table["residuals"], table["whiteness in time"], table["Markov property"]} <= UNACCUSED
     for angle in ("0.0", "1.5"):
         found, true = numbers(f"friction at angle {angle}: #, true #", text)
         assert abs(found - true) < 0.1

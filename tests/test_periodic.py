@@ -233,7 +233,7 @@ def test_paths_are_within_the_period_and_continuous_across_the_cut(sde):
 
 def test_steps_across_the_cut_follow_each_other(sde):
     diagnosis = check(sde, DATA)
-    assert diagnosis["whiteness"].verdict == "good"
+    assert diagnosis["whiteness"].verdict in ("good", "cannot tell")
     assert diagnosis["extrapolation"].values["outside"] == 0
     assert diagnosis["discretisation"].verdict == "good"
     cut = np.mod(np.linspace(0, 50, 400), TURN)

@@ -11,7 +11,7 @@ import itofit
 from itofit import InputError
 from itofit.looking.report import report
 from itofit.looking.report.numbers import plus_minus
-from itofit.looking.report.page import breakable, equation, typeset
+from itofit.looking.report.page import CLASSES, breakable, equation, typeset
 
 
 def tracks(rng, n=40, n_steps=60, h=0.05):
@@ -80,7 +80,9 @@ def test_the_page_says_what_was_learned_and_how_far_to_trust_it(one, page):
     assert "<height>" not in text
     assert f"{len(data):,} transitions in 40 trajectories" in text
     diagnosis = itofit.check(sde, data, rng=0)
-    assert f'Overall: <span class="verdict {diagnosis.worst}">' in text
+    assert f'Overall: <span class="verdict {CLASSES.get(diagnosis.worst, diagnosis.worst)}">' in text
+    untold = [finding.title for finding in diagnosis if finding.verdict == "cannot tell"]
+    assert not untold or f"Too few data to tell: {', '.join(untold)}." in text
     for finding in diagnosis.findings:
         assert finding.title in text
     assert "itofit.load(" in text

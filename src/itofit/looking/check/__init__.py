@@ -28,6 +28,7 @@ from itofit.looking.check.gains import gain
 from itofit.looking.check.inertia import other_order
 from itofit.looking.check.memory import markov, whiteness
 from itofit.looking.check.residuals import distribution, over_inputs
+from itofit.looking.check.suspect_columns import dependent_columns, wrapped_angle
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.learned import LearnedSDE
 
@@ -44,7 +45,8 @@ def check(
 ) -> Diagnosis:
     """How far a learned SDE can be trusted on data: held-out data, or those it was learned from.
 
-    Every finding is a verdict with numbers, words and advice:
+    Every finding is a verdict with numbers, words and advice. "good" means that a deviation which matters would have
+    been seen, "cannot tell" that these data could hide one; then the finding says how many would show it.
 
     - ``residuals``: are they standard normals? Mean, variance, skewness, kurtosis and tails of each output.
     - ``place``: do their mean and variance depend on the inputs? Then drift or noise are wrong somewhere.
@@ -59,6 +61,8 @@ def check(
     - ``gain``: is the model better than constant drift and noise? Data that it was learned from, which are recognised
       by their number and range, flatter it: then its gain must be clearly more than that.
     - ``units``, only if so: the steps are ten times as long as those learned from, or more, or as much shorter.
+    - ``angle``, only if so: a variable jumps by a whole turn, and is not known as periodic.
+    - ``columns``, only if so: a column is a copy or a combination of others, or nearly.
     - ``order``, only if so: the tracks of a first-order model keep their velocities from step to step, as those of a
       thing with inertia do, or those of a second-order model learned from positions do not.
 
@@ -69,7 +73,9 @@ def check(
     A deviation counts only if it is significant *and* large enough to matter, since with many rows any tiny one is
     significant: 0.05 in the mean (in standard deviations of a step) or a fifth of the drift, 0.1 in the variance, 0.2
     in the skewness, 0.5 in the kurtosis, ten times the Gaussian tail, 0.2 in the variance of a region, 0.05 in a
-    correlation. Three times as much is "bad", less is "caution".
+    correlation. Three times as much is "bad", less is "caution". Without such a deviation a finding is "good" if the
+    95 % intervals of all its deviations are within these sizes, and otherwise "cannot tell". A deviation as large as
+    one of these sizes is called good in one of forty data sets at most.
 
     Parameters
     ----------
@@ -81,7 +87,7 @@ def check(
     rng : int, Generator or None
         Draws those stretches, points of the range, and folds.
     level : float
-        Probability that a finding is not "good" by chance although the model is right, for each of those that rest on
+        Probability that a finding accuses the model by chance although it is right, for each of those that rest on
         tests: residuals, place, whiteness, markov. Tests within a finding share it.
     client : distributed.Client, optional
         A Dask client, whose workers draw the stretches; they are judged here (docs/cluster.md).
@@ -101,10 +107,12 @@ def check(
     >>> data = itofit.Transitions.from_trajectories(x[:, :, None], dt=0.05)
     >>> rest, held_out = data.split(0.3, by="groups", rng=0)
     >>> diagnosis = check(itofit.fit(rest, rng=0), held_out)
-    >>> diagnosis.worst
-    'good'
-    >>> print(diagnosis["whiteness"].text)
-    Residuals of one step say nothing of those of the next, as far as the data can tell.
+    >>> diagnosis.headline
+    '4 of 8 cannot tell'
+    >>> print(diagnosis["whiteness"].advice)
+    About 11,000 transitions would tell, if nothing is wrong.
+    >>> [finding.name for finding in diagnosis if finding.verdict == "good"]
+    ['discretisation', 'extrapolation', 'positive_definiteness', 'gain']
     """
     if not isinstance(sde, LearnedSDE | Formula):
         raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, or a Formula, got {type(sde).__name__}")
@@ -129,7 +137,7 @@ def check(
     judged = without_longer(sde, data, least)
     with one_blas_thread:  # for the same result on any number of them
         rows = examine(sde, judged, random)
-        only_if_so = units(sde, rows), other_order(rows, level)
+        only_if_so = units(sde, rows), wrapped_angle(rows), dependent_columns(rows), other_order(rows, level)
         findings = (
             *(finding for finding in only_if_so if finding is not None),
             distribution(rows, level),

@@ -10,9 +10,10 @@ from itofit.data.covariates import moving
 from itofit.data.names import plural
 from itofit.data.transitions import Transitions
 from itofit.looking.check import thresholds
-from itofit.looking.check.deviations import TINY
+from itofit.looking.check.deviations import TINY, or_open
 from itofit.looking.check.examined import ExaminedRows
-from itofit.looking.check.findings import Finding, graded, not_available, worst_of
+from itofit.looking.check.findings import Finding, Verdict, about, graded, not_available, worst_of
+from itofit.looking.check.margins import Z, of_share, rows_enough
 from itofit.looking.check.phrases import fixed, multiple, percent
 from itofit.model.finite_step import rates_of_change
 from itofit.model.learned import LearnedSDE
@@ -66,10 +67,12 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
     high, top = _quantile(ratio, 0.95, weight=data.h), float(ratio.max())
     change = _covariance_change(sde, data)
     corrected = sde.scheme == "corrected"
-    bias = thresholds.BIAS_LEFT * high**2 if corrected else high / 2
+    bias, possible = (_bias(rate, corrected) for rate in (high, high + Z * _rate_error(sde, data)))
     in_steps = _gain_of_one_step(sde, data)
+    known: Verdict = "good" if possible < thresholds.DRIFT_BIAS[0] else "cannot tell"
     grades = graded(bias, *thresholds.DRIFT_BIAS), graded(change, *thresholds.COVARIANCE_CHANGE)
-    verdict = worst_of([*grades, "caution" if in_steps else "good"])
+    verdict = worst_of([*grades, "caution" if in_steps else "good", known])
+    enough = _enough_to_know(sde, data, corrected) if verdict == "cannot tell" else None
     consequence = "corrected for that, it may still be" if corrected else "so that the learned drift is"
     text = (
         f"In one step the drift changes by up to {percent(high, of='itself')} (95 % of the data; at most "
@@ -80,6 +83,10 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
         text += f" Steps that are not corrected for their length predict the data better, by {in_steps:.4f} nats."
     if n_longer:
         text += f" {plural(n_longer, 'transition')} longer than those learned from were not judged."
+    advice = "" if verdict == "good" else _MOVES_IN_STEPS if in_steps else _advice(sde, data.h, ratio / data.h)
+    if verdict == "cannot tell":
+        text += f" But from so few data a drift that makes it {percent(possible)} could have been missed."
+        advice = _advice_to_learn(enough)
     return Finding(
         name=name,
         title=title,
@@ -87,6 +94,7 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
             "h_gradient_95": high,
             "h_gradient_max": top,
             "drift_bias": bias,
+            "drift_bias_possible": possible,
             "covariance_change": change,
             "gain_of_one_step": in_steps,
             "n_longer": float(n_longer),
@@ -94,8 +102,40 @@ def discretisation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator
         numbers=f"h |grad f| {fixed(high)}, bias of drift {percent(bias)}",
         verdict=verdict,
         text=text,
-        advice="" if verdict == "good" else _MOVES_IN_STEPS if in_steps else _advice(sde, data.h, ratio / data.h),
+        advice=advice,
+        enough=enough,
     )
+
+
+def _bias(rate: float, corrected: bool) -> float:
+    """Relative error of the drift by the length of steps, in which it changes by this part of itself."""
+    return thresholds.BIAS_LEFT * rate**2 if corrected else rate / 2
+
+
+def _rate_error(sde: LearnedSDE, data: Transitions) -> float:
+    """Standard error of h ‖∇f‖ as far as a linear drift goes: h σ / (s √T), T the time learned from, s the spread.
+
+    That is the error of the slope of a regression. It tells how fast a drift may be that was learned as a constant.
+    """
+    h, spread = float(data.h.mean()), np.maximum(data.inputs[:, moving(sde)].std(axis=0), TINY)
+    variance = np.diagonal(sde.covariance(data.inputs), axis1=1, axis2=2).mean(axis=0)
+    time = sde.data.n_transitions * sde.data.h_mean
+    return float(h * np.max(np.sqrt(variance / time) / spread) * np.sqrt(sde.n_inputs))
+
+
+def _enough_to_know(sde: LearnedSDE, data: Transitions, corrected: bool) -> float | None:
+    """Transitions to learn from, so that a constant drift would be known to change slowly enough, if any are."""
+    limit, n = thresholds.DRIFT_BIAS[0], sde.data.n_transitions
+    rate = float(np.sqrt(limit / thresholds.BIAS_LEFT)) if corrected else 2 * limit
+    enough = rows_enough(n, _rate_error(sde, data), rate)
+    return max(enough, 2.0 * n) if np.isfinite(enough) else None
+
+
+def _advice_to_learn(enough: float | None) -> str:
+    """What to do if the drift was learned from too few data to know how fast it changes."""
+    if enough is None:
+        return "Learn it from more data, over a wider range."
+    return f"Learn it from about {about(enough)} transitions, if the drift is as slow as it seems."
 
 
 def _quantile(values: Float, level: float, weight: Float) -> float:
@@ -169,7 +209,8 @@ def extrapolation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator)
     """How much of the data lies outside the range of the training data, or alone; how much of that range has data."""
     low, high = sde.box
     x = rows.data.inputs
-    outside = float(np.mean(((x < low) | (x > high)).any(axis=1)))
+    is_outside = ((x < low) | (x > high)).any(axis=1)
+    outside = float(is_outside.mean())
     u = (x[_few_rows(len(x), rng)] - low) / (high - low)
     m = u.shape[1]
     near = NEAR * np.sqrt(m)
@@ -178,16 +219,21 @@ def extrapolation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator)
     nearest_others = tree.query(u[some], k=[LEAST_NEAR + 1], distance_upper_bound=near)[
         0
     ]  # the first is the row itself
-    alone = float(np.mean(~np.isfinite(nearest_others)))
+    is_alone = ~np.isfinite(nearest_others)
+    alone = float(is_alone.mean())
     nearest = tree.query(_anywhere(sde, u, rng), distance_upper_bound=near)[0]
     covered = float(np.mean(np.isfinite(nearest)))
     grades = graded(outside, *thresholds.OUTSIDE), graded(alone, *thresholds.ALONE)
+    margins = (
+        of_share("the share of data outside", int(is_outside.sum()), len(x), thresholds.OUTSIDE[0], form=percent),
+        of_share("the share of data alone", int(is_alone.sum()), len(some), thresholds.ALONE[0], form=percent),
+    )
     verdict = worst_of([*grades, graded(1 - covered, *thresholds.UNCOVERED)])
     text = (
         f"{outside:.1%} of the data are outside the range that the model was learned in, {alone:.1%} have fewer than "
         f"{LEAST_NEAR} others near them, and {covered:.0%} of that range has data near (within a tenth of it)."
     )
-    return Finding(
+    finding = Finding(
         name="extrapolation",
         title="extrapolation",
         values={"outside": outside, "alone": alone, "covered": covered},
@@ -196,6 +242,7 @@ def extrapolation(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator)
         text=text,
         advice="" if verdict == "good" else _NEAR_THE_DATA,
     )
+    return or_open(finding, margins)
 
 
 def _anywhere(sde: LearnedSDE, u: Float, rng: np.random.Generator) -> Float:
@@ -220,17 +267,21 @@ def positive_definiteness(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Ge
     low, high = sde.box
     x = rows.data.inputs
     box = low + (high - low) * _anywhere(sde, (x - low) / (high - low), rng)
-    limited, limited_box = float(sde.floored(x).mean()), float(sde.floored(box).mean())
+    is_limited = sde.floored(x)
+    limited, limited_box = float(is_limited.mean()), float(sde.floored(box).mean())
     raw = sde.covariance(x[_few_rows(len(x), rng)], raw=True)
     scale = np.sqrt(np.abs(np.diagonal(raw, axis1=1, axis2=2))) + TINY
     raw = raw / (scale[:, :, None] * scale[:, None, :])
     negative = float(np.mean(np.linalg.eigvalsh(raw)[:, 0] <= 0))
-    verdict = worst_of([graded(limited, *thresholds.LIMITED), graded(limited_box, *thresholds.LIMITED_IN_RANGE)])
+    share = "the share of data at which it is"
+    margin = of_share(share, int(is_limited.sum()), len(x), thresholds.LIMITED[0], form=percent)
+    grades = graded(limited, *thresholds.LIMITED), graded(limited_box, *thresholds.LIMITED_IN_RANGE)
+    verdict = worst_of(grades)
     text = (
         f"The learned covariance had to be kept within its limits at {limited:.1%} of the data and {limited_box:.1%} "
         f"of their range; at {negative:.1%} of the data it was not positive definite before."
     )
-    return Finding(
+    finding = Finding(
         name="positive_definiteness",
         title="positive definiteness",
         values={"limited": limited, "limited_box": limited_box, "negative": negative},
@@ -239,6 +290,7 @@ def positive_definiteness(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Ge
         text=text,
         advice="" if verdict == "good" else _OTHER_LINK,
     )
+    return or_open(finding, (margin,))
 
 
 _OTHER_LINK = Message(

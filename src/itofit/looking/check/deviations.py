@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, TypedDict
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import chdtr, chdtrc, ndtr
 
-from itofit.looking.check.findings import Verdict
+from itofit._checks import Message
+from itofit.looking.check.findings import Finding, Verdict, more_data
+from itofit.looking.check.margins import Margin
 from itofit.looking.check.phrases import capitalised, p_text
 from itofit.looking.check.thresholds import BAD, LEAST_MISSED, MISSED_DRIFT, MISSED_NOISE
 
 TINY = 1e-300
 """Keeps denominators from being zero; smaller than any that is not."""
+MOST_OPEN = 3
+"""Deviations named in a text, of those that cannot be ruled out."""
 
 
 class Deviation(NamedTuple):
@@ -26,7 +31,15 @@ class Deviation(NamedTuple):
     p: float  # of its own test
     size: float  # in units of the size that matters
     text: str  # in words, without a capital letter and a full stop
+    margins: tuple[Margin, ...]  # what may be wrong although nothing was found
     short: str = ""  # the quantity in a table
+
+
+class AdviceOrNeed(TypedDict):
+    """Two fields of a `Finding`."""
+
+    advice: str
+    enough: float | None
 
 
 def family_p(deviations: Sequence[Deviation]) -> float:
@@ -52,6 +65,14 @@ def with_p(deviation: Deviation, deviations: Sequence[Deviation], level: float) 
     return f"{deviation.short}, {p_text(p)}{', small' if p < level and deviation.size < 1 else ''}"
 
 
+def verdict_of(deviations: Sequence[Deviation], level: float) -> Verdict:
+    """The verdict on the largest deviation that counts; without one, whether one that matters would have been seen."""
+    counting = significant_and_large(deviations, level)
+    if counting:
+        return "bad" if counting[0].size >= BAD else "caution"
+    return "cannot tell" if _open(deviations) else "good"
+
+
 def why_good(deviations: Sequence[Deviation], level: float) -> str:
     """Why the clearest of deviations that do not count does not."""
     deviation = clearest(deviations, level)
@@ -61,10 +82,40 @@ def why_good(deviations: Sequence[Deviation], level: float) -> str:
     return f"The clearest deviation may well be chance ({p_text(p)} among {len(deviations)}): {deviation.text}."
 
 
-def verdict_of(deviations: Sequence[Deviation], level: float) -> Verdict:
-    """The verdict on the largest deviation that counts."""
-    counting = significant_and_large(deviations, level)
-    return "good" if not counting else "bad" if counting[0].size >= BAD else "caution"
+def or_open(finding: Finding, margins: Sequence[Margin]) -> Finding:
+    """A finding as it is, unless it is good and there is room in margins for what matters: then data cannot tell."""
+    wide = _not_excluded(margins)
+    if finding.verdict != "good" or not wide:
+        return finding
+    enough = max(margin.enough for margin in wide)
+    text = f"{finding.text} {_hidden(wide)}"
+    return replace(finding, verdict="cannot tell", text=text, advice=more_data(enough), enough=enough)
+
+
+def what_is_open(deviations: Sequence[Deviation]) -> str:
+    """What cannot be ruled out, the widest first, as a sentence."""
+    return _hidden(_open(deviations))
+
+
+def _hidden(margins: Sequence[Margin]) -> str:
+    """The same of margins in which there is room for what matters."""
+    more = f"; and {len(margins) - MOST_OPEN} more like these" if len(margins) > MOST_OPEN else ""
+    return f"But these data could hide what matters: {'; '.join(each.text for each in margins[:MOST_OPEN])}{more}."
+
+
+def rows_needed(deviations: Sequence[Deviation]) -> float:
+    """How many rows would tell, if nothing is wrong: those for the widest of all margins."""
+    return max(margin.enough for deviation in deviations for margin in deviation.margins)
+
+
+def _open(deviations: Sequence[Deviation]) -> list[Margin]:
+    """The margins in which there is room for what matters, the widest first."""
+    return _not_excluded([margin for deviation in deviations for margin in deviation.margins])
+
+
+def _not_excluded(margins: Sequence[Margin]) -> list[Margin]:
+    """Those in which there is room for what matters, the widest first."""
+    return sorted((each for each in margins if not each.excluded), key=lambda margin: -margin.bound / margin.limit)
 
 
 def sentences(deviations: Sequence[Deviation]) -> str:
@@ -77,7 +128,20 @@ def sentences(deviations: Sequence[Deviation]) -> str:
 
 def advice_on(deviations: Sequence[Deviation], advice: Mapping[str, str]) -> str:
     """What to do about deviations, given the advice on each name: each once, in their order."""
-    return " ".join(dict.fromkeys(advice[deviation.name] for deviation in deviations))
+    parts = dict.fromkeys(advice[deviation.name] for deviation in deviations)
+    fields = {f"part_{i}": part for i, part in enumerate(parts)}
+    return Message(" ".join(f"{{{name}}}" for name in fields), **fields)
+
+
+def advice_or_need(deviations: Sequence[Deviation], level: float, advice: Mapping[str, str]) -> AdviceOrNeed:
+    """What to do about deviations that count; without such, how many data would tell if these cannot."""
+    if worst := significant_and_large(deviations, level):
+        return {"advice": advice_on(worst, advice), "enough": None}
+    if not _open(deviations):
+        return {"advice": "", "enough": None}
+    needed = rows_needed(deviations)
+    enough = needed if np.isfinite(needed) else None
+    return {"advice": more_data(enough), "enough": enough}
 
 
 def missed_size(missed: float, drift: float) -> float:
@@ -97,9 +161,19 @@ def missed_size(missed: float, drift: float) -> float:
     return max(missed / MISSED_NOISE, min(relative, 1e6) if missed >= LEAST_MISSED else 0.0)
 
 
+def missed_limit(drift: float) -> float:
+    """The part of the motion whose `missed_size` is one."""
+    return max(LEAST_MISSED, min(MISSED_NOISE, MISSED_DRIFT * drift))
+
+
 def root_above_noise(square: float, expected: float) -> float:
     """Root of a mean square, less what chance adds to it."""
     return float(np.sqrt(max(square - expected, 0.0)))
+
+
+def two_sided_chi2(value: float, dof: int) -> float:
+    """The probability that χ² is farther in the tail that a value is in, twice."""
+    return min(1.0, 2 * min(float(chdtr(dof, value)), float(chdtrc(dof, value))))
 
 
 def two_sided(z: float) -> float:

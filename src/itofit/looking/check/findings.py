@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from itofit._checks import Float, Message, one_of
 from itofit.data.names import plural
+from itofit.looking.check.examined import MOST_ROWS
 
-Verdict = Literal["good", "caution", "bad", "not available"]
+Verdict = Literal["good", "cannot tell", "caution", "bad", "not available"]
 Word: TypeAlias = Callable[[object], str | None]
 """How a surface, such as the command line, says a part of a `Message`; None where it says it as Python does."""
 WIDTH = 80
@@ -32,11 +33,14 @@ class Finding:
         All numbers; p-values are not corrected for their number unless the name is ``p``. NaN if one has no meaning.
     numbers : str
         The few of them that matter, as text.
-    verdict : {"good", "caution", "bad", "not available"}
+    verdict : {"good", "cannot tell", "caution", "bad", "not available"}
+        "good" if a deviation that matters would have been seen, "cannot tell" if these data could have hidden one.
     text : str
         The finding in words.
     advice : str
         What to do about it; empty if there is nothing to do.
+    enough : float, optional
+        About how many transitions would tell, if nothing is wrong; only where these cannot.
 
     Notes
     -----
@@ -50,11 +54,14 @@ class Finding:
     verdict: Verdict
     text: str
     advice: str = ""
+    enough: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Diagnosis:
     """How far a learned SDE can be trusted on some data; `itofit.check` makes it, ``print`` shows it.
+
+    It is a collection of findings: ``for finding in diagnosis``, ``diagnosis["whiteness"]``.
 
     Parameters
     ----------
@@ -83,8 +90,29 @@ class Diagnosis:
 
     @property
     def worst(self) -> Verdict:
-        """The worst verdict of all findings; what is not available does not count."""
+        """The worst verdict of all findings; what is not available does not count.
+
+        From bad over caution and "cannot tell" to good, so that it is "good" only if every finding that there is is.
+        """
         return worst_of([finding.verdict for finding in self.findings])
+
+    @property
+    def headline(self) -> str:
+        """The worst verdict, and how many findings cannot tell or are not available: good; 3 of 8 not available."""
+        n, verdicts = len(self.findings), [finding.verdict for finding in self.findings]
+        silent: tuple[Verdict, ...] = ("cannot tell", "not available")
+        counted = [f"{verdicts.count(verdict)} of {n} {verdict}" for verdict in silent if verdict in verdicts]
+        return "; ".join(counted if self.worst == "cannot tell" else [self.worst, *counted])
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __contains__(self, finding: object) -> bool:
+        """Whether there is a finding, or one of this name."""
+        return any(finding in (each, each.name) for each in self.findings)
 
     def __getitem__(self, name: str) -> Finding:
         one_of("name", name, tuple(finding.name for finding in self.findings))
@@ -94,6 +122,7 @@ class Diagnosis:
         """Everything but the arrays, of types that JSON knows; None where a number has no meaning."""
         return {
             "worst": self.worst,
+            "headline": self.headline,
             "n_transitions": self.n_transitions,
             "n_judged": len(self.residuals),
             "level": self.level,
@@ -106,6 +135,7 @@ class Diagnosis:
                     "numbers": str(finding.numbers),
                     "text": str(finding.text),
                     "advice": str(finding.advice),
+                    "enough": None if finding.enough is None else round(finding.enough),
                 }
                 for finding in self.findings
             ],
@@ -118,7 +148,9 @@ class Diagnosis:
         return self.text()
 
     def text(self, word: Word | None = None) -> str:
-        """A table of all findings, then words and advice on those that are not good, in lines of 80 letters.
+        """A table of all findings, words and advice on bad ones and cautions, and how many data others would need.
+
+        In lines of 80 letters.
 
         Parameters
         ----------
@@ -128,13 +160,41 @@ class Diagnosis:
         """
         n, n_all = len(self.residuals), self.n_transitions
         judged = plural(n_all, "transition") if n == n_all else f"{n} of {n_all} transitions"
-        lines = [f"{judged}, tests at level {self.level:g}: {self.worst}", ""]
+        lines = [f"{judged}, tests at level {self.level:g}: {self.headline}", ""]
         for finding in self.findings:
             lines += _table_lines(finding, word)
         for finding in self.findings:
             if finding.verdict in ("caution", "bad"):
                 lines += ["", *_advice_lines(finding, word)]
+        if untold := [finding for finding in self.findings if finding.verdict == "cannot tell"]:
+            lines += ["", *textwrap.wrap(_what_would_tell(untold), WIDTH)]
         return "\n".join(lines)
+
+
+def _what_would_tell(findings: Sequence[Finding]) -> str:
+    """How many data would tell what these cannot, the fewest first."""
+    enough = sorted((each.enough, each.title) for each in findings if each.enough is not None)
+    listed = ", ".join(f"{about(number)} for {title}" for number, title in enough)
+    needed = f" About so many transitions would tell: {listed}." if enough else ""
+    return f"cannot tell: nothing was found, but faults that matter could be hidden in so few data.{needed}"
+
+
+def more_data(enough: float | None) -> str:
+    """Advice for those whose data are too few."""
+    if enough is None:
+        return "No number of transitions like these would tell."
+    told = f"About {about(enough)} transitions would tell, if nothing is wrong"
+    if enough <= MOST_ROWS:
+        return f"{told}."
+    return (
+        f"{told}, and a check judges {MOST_ROWS:,} at most: give every {math.ceil(enough / MOST_ROWS)}. observation or "
+        "fewer, so that a step holds more of the drift."
+    )
+
+
+def about(number: float) -> str:
+    """A large number with two digits."""
+    return f"{float(f'{number:.2g}'):,.0f}"
 
 
 def _table_lines(finding: Finding, word: Word | None) -> list[str]:
@@ -157,9 +217,13 @@ def worded(text: str, word: Word | None) -> str:
     return text.worded(word) if word is not None and isinstance(text, Message) else text
 
 
+RANKED: tuple[Verdict, ...] = ("bad", "caution", "cannot tell")
+"""Verdicts from the worst on; all others are better."""
+
+
 def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
     """The worst of some verdicts; "good" if none is worse."""
-    return "bad" if "bad" in verdicts else "caution" if "caution" in verdicts else "good"
+    return next((verdict for verdict in RANKED if verdict in verdicts), "good")
 
 
 def not_available(name: str, title: str, reason: str) -> Finding:

@@ -7,8 +7,8 @@ import numpy as np
 from itofit._checks import Float, Int
 from itofit.data.periods import is_periodic
 from itofit.looking.check.examined import ExaminedRows
-from itofit.looking.check.findings import Finding, Verdict, not_available
-from itofit.looking.check.thresholds import GAIN_ERRORS
+from itofit.looking.check.findings import Finding, Verdict, about, not_available
+from itofit.looking.check.thresholds import GAIN_ERRORS, LEAST_GAIN
 from itofit.model.learned import LearnedSDE
 from itofit.model.likelihood import gaussian_nll
 
@@ -18,6 +18,8 @@ LEAST_GROUPS = 10
 """Trajectories needed to take the standard error from the spread of their means."""
 MOST_CLUSTERS = 50
 """Pieces of neighbouring rows that take their place where there are fewer: enough for an error, and long."""
+SURE = 1.64
+"""Standard errors between a gain that is seen in 95 % of data sets, and the least that is called one."""
 
 
 def gain(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Finding:
@@ -28,6 +30,9 @@ def gain(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Findi
 
     On the data that it was learned from, p fitted numbers flatter the mean log-likelihood by about p / n: by half of it
     above the truth, which is as far above new data. The model is better only if its gain is clearly above that.
+
+    A model that is neither clearly better nor worse is no better if a gain that matters would have been seen. Otherwise
+    the data cannot tell.
     """
     name, title = "gain", "gain over constants"
     data = rows.observed
@@ -43,10 +48,13 @@ def gain(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Findi
     sums = np.bincount(clusters, difference - mean)
     error = float(np.sqrt(np.sum(sums**2) * len(sums) / (len(sums) - 1)) / len(difference))
     flattery = _n_fitted(sde) / rows.n_all if _learned_from(sde, rows) else 0.0
-    clear = GAIN_ERRORS * error
-    verdict: Verdict = "good" if mean - flattery > clear else "caution" if mean > -clear else "bad"
-    words = {"good": "better than", "caution": "not clearly better than", "bad": "worse than"}[verdict]
-    remark, advice = "", _GAIN_ADVICE[verdict]
+    least = LEAST_GAIN * sde.n_outputs
+    verdict = _verdict(mean, flattery, GAIN_ERRORS * error, least)
+    remark, advice, enough = "", _GAIN_ADVICE[verdict], None
+    if verdict == "cannot tell":
+        seen = max(mean - flattery, least)
+        enough = max(2.0, ((GAIN_ERRORS + SURE) * error / seen) ** 2) * len(difference)
+        advice = f"About {about(enough)} transitions would show a gain of {seen:.4f}."
     if flattery:
         remark = f" These are the data it was learned from, which flatter it by up to about {flattery:.4f}."
         advice += " Check it on data that were held out of training." if advice else ""
@@ -62,14 +70,31 @@ def gain(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Findi
         },
         numbers=f"{mean:+.4f} +- {error:.4f} nats per transition",
         verdict=verdict,
-        text=f"The model is {words} constant drift and noise: its log-likelihood per transition differs by "
+        text=f"The model is {_WORDS[verdict]} constant drift and noise: its log-likelihood per transition differs by "
         f"{mean:+.4f} ± {error:.4f}.{remark}",
         advice=advice,
+        enough=enough,
     )
 
 
-_GAIN_ADVICE = {
+def _verdict(mean: float, flattery: float, clear: float, least: float) -> Verdict:
+    """The verdict on a gain that differs from the true one by less than `clear`."""
+    if mean - flattery > clear:
+        return "good"
+    if mean < -clear:
+        return "bad"
+    return "caution" if mean - flattery + clear < least else "cannot tell"
+
+
+_WORDS: dict[Verdict, str] = {
+    "good": "better than",
+    "cannot tell": "not clearly better or worse than",
+    "caution": "no better than",
+    "bad": "worse than",
+}
+_GAIN_ADVICE: dict[Verdict, str] = {
     "good": "",
+    "cannot tell": "",
     "caution": "Drift and noise hardly depend on the inputs, or the model has not caught how: observe for longer, over "
     "a wider range.",
     "bad": "Do not use the model on data like these: learn from data of the same kind, or from more.",

@@ -11,24 +11,27 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
-from itofit._checks import Float, Int, Message, Option
+from itofit._checks import Either, Float, Int, Message, Option
 from itofit.looking.check.deviations import (
     TINY,
     Deviation,
-    advice_on,
+    advice_or_need,
     clearest,
     family_p,
+    missed_limit,
     missed_size,
     root_above_noise,
     sentences,
     significant_and_large,
     two_sided,
     verdict_of,
+    what_is_open,
     with_p,
 )
 from itofit.looking.check.examined import ExaminedRows
 from itofit.looking.check.findings import Finding, not_available
-from itofit.looking.check.phrases import capitalised, drift_share
+from itofit.looking.check.margins import of_estimate, of_square
+from itofit.looking.check.phrases import capitalised, drift_share, of_a_step, percents, two_digits
 from itofit.looking.check.thresholds import CORRELATION
 
 LAGS = 10
@@ -67,37 +70,43 @@ def whiteness(rows: ExaminedRows, level: float) -> Finding:
         correlations.append(r)
         values |= numbers | {f"measurement_variance_{j}": _measurement_variance(rows, j)}
     worst = significant_and_large(deviations, level)
-    text, advice = "Residuals of one step say nothing of those of the next, as far as the data can tell.", ""
+    verdict, need = verdict_of(deviations, level), advice_or_need(deviations, level, {"first": "", "all": ""})
+    text = "Residuals of one step say nothing of those of the next, up to what does not matter."
+    if verdict == "cannot tell":
+        text = f"No correlation of the residuals in time was found. {what_is_open(deviations)}"
     shown = clearest(deviations if worst else deviations[::2], level)
     if worst:
         j = deviations.index(shown) // 2
         if (first := deviations[2 * j]) in worst:  # which says more of the cause than all lags together
             shown = first
-        text, advice = _likely_cause(rows, correlations[j], values[f"measurement_variance_{j}"], shown.text)
+        text, need["advice"] = _likely_cause(rows, correlations[j], values[f"measurement_variance_{j}"], shown.text)
     return Finding(
         name=name,
         title=title,
         values={"p": family_p(deviations)} | values,
         numbers=with_p(shown, deviations, level),
-        verdict=verdict_of(deviations, level),
+        verdict=verdict,
         text=text,
-        advice=advice,
+        **need,
     )
 
 
 def _correlation_tests(z: Float, run: Int, j: int, name: str) -> tuple[Float, list[Deviation], dict[str, float]]:
     """Correlations of one output at each lag, their deviations from zero, and all numbers."""
     r, t, n = _correlations(z, run)
+    error = float(np.sqrt(1 / n[0])) if t[0] == 0 else max(abs(float(r[0] / t[0])), float(np.sqrt(1 / n[0])))
     q = float(np.sum(t**2))
     p_all, p_first = float(chdtrc(len(t), q)), two_sided(t[0])
     total = root_above_noise(float(np.sum(r**2)), float(np.sum(1 / n)))
     correlated = f"residuals of {name} are correlated in time"
+    over_all = f"the correlation of {name} over {len(r)} steps together"
     deviations = [
         Deviation(
             "first",
             p_first,
             abs(r[0]) / CORRELATION,
             f"{correlated} ({r[0]:+.3f} from one step to the next)",
+            (of_estimate(f"the correlation of steps of {name}", r[0], error, CORRELATION, n[0], form=two_digits),),
             f"correlation of steps {r[0]:+.3f}",
         ),
         Deviation(
@@ -105,6 +114,7 @@ def _correlation_tests(z: Float, run: Int, j: int, name: str) -> tuple[Float, li
             p_all,
             total / CORRELATION,
             f"{correlated} ({total:.3f} over {len(r)} steps together)",
+            (of_square(over_all, q, len(t), CORRELATION, len(n) / float(np.sum(1 / n)), form=two_digits),),
             f"correlation over {len(r)} steps {total:.3f}",
         ),
     ]
@@ -193,8 +203,12 @@ def _likely_cause(rows: ExaminedRows, r: Float, noise: float, correlated: str) -
     return (
         f"{correlated[: correlated.index(' (')]}, most between steps {lag} apart ({r[lag - 1]:+.3f}): there is memory, "
         "or a rhythm in the system or its observation.",
-        "Look at the autocorrelation of the residuals; add the variable that carries the memory (such as a phase) to "
-        "the inputs.",
+        Message(
+            "Look at the autocorrelation of the residuals; add the variable that carries the memory, such as the phase "
+            "of a rhythm: as {covariates}, with its period as {periodic}.",
+            covariates=Option("covariates", keyword=True),
+            periodic=Option("periodic", keyword=True),
+        ),
     )
 
 
@@ -208,15 +222,17 @@ def _noise_advice(rows: ExaminedRows, more: str) -> str:
             "which separates the two.",
             option=Option("measurement_noise", "auto"),
         )
-    return (
+    return Message(
         "Measurement noise counts as noise of the system. Measure more accurately, or keep every k-th observation: the "
-        f"share falls about as 1/k.{more}"
+        "share falls about as 1/k.{more}",
+        more=more,
     )
 
 
-_VELOCITY = (
-    " Velocities should be measured, not computed from positions; without them, learn from positions alone "
-    "(Transitions.from_positions, --second-order)."
+FROM_POSITIONS = Either(python="Transitions.from_positions", command="--second-order")
+_VELOCITY = Message(
+    " Velocities should be measured, not computed from positions; without them, learn from positions alone ({how}).",
+    how=FROM_POSITIONS,
 )
 
 
@@ -252,9 +268,10 @@ def markov(rows: ExaminedRows, level: float) -> Finding:
         deviations += tests
         values |= {f"{what}_{j}": number for what, number in numbers.items()}
     worst = significant_and_large(deviations, level)
-    text = (
-        "The past of a trajectory does not help to predict its next step, as far as the data can tell and it matters."
-    )
+    verdict = verdict_of(deviations, level)
+    text = "The past of a trajectory does not help to predict its next step, up to what does not matter."
+    if verdict == "cannot tell":
+        text = f"No memory was found. {what_is_open(deviations)}"
     if worst:
         text = "The state is not all that matters for the next step. " + sentences(worst)
     return Finding(
@@ -262,9 +279,9 @@ def markov(rows: ExaminedRows, level: float) -> Finding:
         title=title,
         values={"p": family_p(deviations)} | values,
         numbers=with_p(clearest(deviations, level), deviations, level),
-        verdict=verdict_of(deviations, level),
+        verdict=verdict,
         text=text,
-        advice=advice_on(worst, _ADVICE),
+        **advice_or_need(deviations, level, _ADVICE),
     )
 
 
@@ -272,8 +289,9 @@ def _memory_tests(
     past: Past, j: int, two_steps: tuple[float, float], drift: float, name: str
 ) -> tuple[list[Deviation], dict[str, float]]:
     """Deviations of one output from a process without memory, and their numbers."""
-    p, predicted = _score_test(past.z[:, j], past.past)
-    p_noise, clustering = _score_test(past.size[:, j], past.size_before)
+    n, q = past.past.shape
+    p, predicted, score = _score_test(past.z[:, j], past.past)
+    p_noise, clustering, score_of_noise = _score_test(past.size[:, j], past.size_before)
     clustering /= float(past.size[:, j].std())
     ratio, error = two_steps
     p_two = two_sided(abs(ratio - 1) / error)
@@ -284,6 +302,16 @@ def _memory_tests(
             missed_size(predicted, drift),
             f"earlier steps predict {predicted:.3f} standard deviations of the next step of {name}, "
             f"{drift_share(predicted, drift)}",
+            (
+                of_square(
+                    f"what earlier steps predict of {name}",
+                    score,
+                    q,
+                    missed_limit(drift),
+                    n / float(np.mean(past.z[:, j] ** 2)),
+                    form=of_a_step,
+                ),
+            ),
             f"past predicts {predicted:.3f} of a step",
         ),
         Deviation(
@@ -291,6 +319,16 @@ def _memory_tests(
             p_noise,
             clustering / CORRELATION,
             f"the size of a step of {name} goes with that of the one before (correlation {clustering:.2f})",
+            (
+                of_square(
+                    f"the correlation of the sizes of steps of {name}",
+                    score_of_noise,
+                    1,
+                    CORRELATION,
+                    n,
+                    form=two_digits,
+                ),
+            ),
             f"correlation of sizes {clustering:.3f}",
         ),
         Deviation(
@@ -298,6 +336,7 @@ def _memory_tests(
             p_two,
             abs(ratio - 1) / CORRELATION,
             f"two steps of {name} together have {ratio:.2f} of the variance that single ones imply",
+            (of_estimate(f"the variance of two steps of {name}", ratio - 1, error, CORRELATION, n, form=percents),),
             f"two steps/one {ratio:.3f}",
         ),
     ]
@@ -305,12 +344,27 @@ def _memory_tests(
     return deviations, numbers | {"variance_ratio": ratio, "variance_ratio_error": error, "p_two_steps": p_two}
 
 
+_NOISE_FIRST = Message(
+    "If whiteness points to errors of measurement, deal with these first ({option}).",
+    option=Option("measurement_noise", "auto"),
+)
 _ADVICE = {
-    "mean": "A variable is missing: add what carries the memory (a velocity, a force, a delayed value) to the inputs; "
-    "if whiteness points to measurement noise, deal with that first.",
-    "noise": "The strength of the noise has a memory of its own: add a variable that follows it to the inputs, or "
-    "treat regimes apart.",
-    "two steps": "Learn again from every second observation: drift and noise that then change depend on the step.",
+    "mean": Message(
+        "A variable is missing: add what carries the memory. A force from outside is given as {covariates}; a velocity "
+        "need not be observed ({positions}). {noise}",
+        covariates=Option("covariates", keyword=True),
+        positions=FROM_POSITIONS,
+        noise=_NOISE_FIRST,
+    ),
+    "noise": Message(
+        "The strength of the noise has a memory of its own: add a variable that follows it to the inputs, from outside "
+        "as {covariates}, or treat regimes apart.",
+        covariates=Option("covariates", keyword=True),
+    ),
+    "two steps": Message(
+        "Learn again from every second observation: drift and noise that then change depend on the step. {noise}",
+        noise=_NOISE_FIRST,
+    ),
 }
 
 
@@ -365,15 +419,15 @@ def _recent_sums(z: Float, run: Int) -> Float:
     return total[row] - total[first]
 
 
-def _score_test(e: Float, W: Float) -> tuple[float, float]:
-    """White's score test of e on W: its p-value, and the root mean square that W predicts of e, above chance."""
+def _score_test(e: Float, W: Float) -> tuple[float, float, float]:
+    """White's score test of e on W: its p-value, the root mean square that W predicts of e above chance, and its χ²."""
     score = W.T @ e
     weighted = W * e[:, None]
     coefficients = np.linalg.lstsq(weighted.T @ weighted, score, rcond=DEPENDENT)[0]
     q = W.shape[1]
-    p = float(chdtrc(q, score @ coefficients))
+    statistic = float(score @ coefficients)
     predicted = float(score @ np.linalg.lstsq(W.T @ W, score, rcond=DEPENDENT)[0]) / len(e)
-    return p, root_above_noise(predicted, q * float(np.mean(e**2)) / len(e))
+    return float(chdtrc(q, statistic)), root_above_noise(predicted, q * float(np.mean(e**2)) / len(e)), statistic
 
 
 def _two_steps(rows: ExaminedRows, z: Float) -> tuple[float, float]:

@@ -13,6 +13,21 @@ def percent(value: float, decimals: int = 1, of: str = "") -> str:
     return f"{multiple(value)} times" + (f" {of}" if of else "")
 
 
+def percents(value: float) -> str:
+    """A share in whole percents, or as a multiple if it is above 1000 %."""
+    return percent(value, 0)
+
+
+def of_a_step(value: float) -> str:
+    """A part of the motion, in standard deviations of a step."""
+    return f"{value:.2g} of a step"
+
+
+def two_digits(value: float) -> str:
+    """A number with two digits."""
+    return f"{value:.2g}"
+
+
 def multiple(value: float) -> str:
     """A multiple, without decimals where two digits are enough."""
     return f"{value:,.0f}" if 10 <= value < 1e6 else f"{value:.2g}"

@@ -7,31 +7,37 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import bdtrc, chdtrc
 
-from itofit._checks import Float, Int
+from itofit._checks import Float, Int, Message, Option
 from itofit.looking.check import thresholds
 from itofit.looking.check.deviations import (
     TINY,
     Deviation,
-    advice_on,
+    advice_or_need,
     clearest,
     family_p,
+    missed_limit,
     missed_size,
     root_above_noise,
     sentences,
     significant_and_large,
     two_sided,
+    two_sided_chi2,
     verdict_of,
+    what_is_open,
     why_good,
     with_p,
 )
 from itofit.looking.check.examined import ExaminedRows
 from itofit.looking.check.findings import Finding
-from itofit.looking.check.phrases import compared, drift_share, fixed, percent
+from itofit.looking.check.margins import Margin, of_bins, of_estimate, of_share, of_square
+from itofit.looking.check.phrases import compared, drift_share, fixed, of_a_step, percent, percents, two_digits
 
 TAIL_SHARE = two_sided(thresholds.TAIL)  # 6.3e-5
 """Share of standard normals in the tail."""
 BIN_ROWS = 50
 """Rows in a bin at least, so that their mean is about normal and their variance known to a fifth."""
+HEAVY_TAILS = 0.01
+"""Level of the test of the kurtosis from which on the variance is not judged as that of normal residuals."""
 MOST_BINS, MOST_CELLS = 10, 32
 """Bins of one input, and cells of all together, at most: with more of them, tests would lose power."""
 
@@ -50,8 +56,10 @@ def distribution(rows: ExaminedRows, level: float) -> Finding:
     worst = significant_and_large(deviations, level)
     if worst:
         text = "If the model were right, residuals would be standard normals. " + sentences(worst)
+    elif verdict == "good":
+        text = "Residuals are standard normals, or deviate by too little to matter."
     else:
-        text = "Residuals are standard normals as far as the data can tell, or deviate by too little to matter."
+        text = f"Residuals may be standard normals: nothing was found. {what_is_open(deviations)}"
     return Finding(
         name="residuals",
         title="residuals",
@@ -59,7 +67,7 @@ def distribution(rows: ExaminedRows, level: float) -> Finding:
         numbers=f"mean {fixed(mean, 3, '+')}, variance {fixed(variance)}, kurt. {fixed(kurtosis, 2, '+')}",
         verdict=verdict,
         text=text,
-        advice=advice_on(worst, _ADVICE),
+        **advice_or_need(deviations, level, _ADVICE),
     )
 
 
@@ -73,10 +81,17 @@ _ADVICE = {
     "of measurement), remove them and learn again.",
     "light tails": "Steps are bounded, discrete or a mixture: check the resolution of the data, or observe at longer "
     "steps.",
-    "place mean": "The drift misses something: give more data where it is wrong, or look for another variable that it "
-    "depends on.",
+    "place mean": Message(
+        "The drift misses something: give more data where it is wrong, or another variable that it depends on; one "
+        "that drives the system from outside as {covariates}.",
+        covariates=Option("covariates", keyword=True),
+    ),
     "drift scale": "The drift is too weak or too strong as a whole: learn from more data, over a longer time.",
-    "place variance": "The noise is wrong somewhere: give more data there, or look for another variable it depends on.",
+    "place variance": Message(
+        "The noise is wrong somewhere: give more data there, or another variable that it depends on; one that drives "
+        "the system from outside as {covariates}.",
+        covariates=Option("covariates", keyword=True),
+    ),
 }
 _ADVICE["tail"] = _ADVICE["kurtosis"]
 
@@ -84,8 +99,10 @@ _ADVICE["tail"] = _ADVICE["kurtosis"]
 def _moments_and_tests(z: Float, drift: float) -> dict[str, float]:
     """Moments of the residuals of one output, their standard errors, and p-values of what they should be.
 
-    The standard error of the variance comes from the fourth moment, so that heavy tails alone do not reject it. Those
-    of skewness and kurtosis are a Gaussian's, the p-values are D'Agostino's and Anscombe's, good from 20 rows on.
+    The p-value of the variance is that of χ², exact for normal residuals. Heavy tails alone would reject it, so where
+    the kurtosis shows them the larger p-value of the variance's own error counts, which comes from the fourth moment.
+    Those of skewness and kurtosis are D'Agostino's and Anscombe's, good from 20 rows on. Standard errors are those of
+    normal residuals, or larger if the residuals say so.
     """
     from scipy.stats import kurtosistest, skewtest  # noqa: PLC0415  (it takes most of a second to import)
 
@@ -93,7 +110,13 @@ def _moments_and_tests(z: Float, drift: float) -> dict[str, float]:
     second, third, fourth = (float(np.mean((z - mean) ** k)) for k in (2, 3, 4))
     varies = second > 1e-12 * mean**2 + 1e-200  # or else there is no shape to speak of
     mean_error = float(np.sqrt(max(second, TINY) / n))
-    variance_error = float(np.sqrt(max(fourth / n - second**2 / n, TINY)))
+    variance_error = float(np.sqrt(max(fourth - second**2, 2 * second**2, TINY) / n))
+    skewness, kurtosis = (third / second**1.5, fourth / second**2 - 3) if varies else (0.0, 0.0)
+    skewness_error, kurtosis_error = _errors_of_shape((z - mean) / np.sqrt(second)) if varies else (np.inf, np.inf)
+    p_kurtosis = float(kurtosistest(z).pvalue) if varies else 1.0
+    p_variance = two_sided_chi2(n * second, n - 1)
+    if kurtosis > 0 and p_kurtosis < HEAVY_TAILS:
+        p_variance = max(p_variance, two_sided(abs(second - 1) / variance_error))
     n_tail = int((np.abs(z) > thresholds.TAIL).sum())
     return {
         "mean": mean,
@@ -101,18 +124,31 @@ def _moments_and_tests(z: Float, drift: float) -> dict[str, float]:
         "mean_per_drift": mean / drift if drift > 0 else np.nan,
         "variance": second,
         "variance_error": variance_error,
-        "skewness": third / second**1.5 if varies else 0.0,
-        "skewness_error": float(np.sqrt(6 / n)),
-        "kurtosis": fourth / second**2 - 3 if varies else 0.0,
-        "kurtosis_error": float(np.sqrt(24 / n)),
+        "skewness": skewness,
+        "skewness_error": skewness_error,
+        "kurtosis": kurtosis,
+        "kurtosis_error": kurtosis_error,
         "n_tail": float(n_tail),
         "tail_ratio": n_tail / n / TAIL_SHARE,
         "p_mean": two_sided(abs(mean) / mean_error),
-        "p_variance": two_sided(abs(second - 1) / max(variance_error, float(np.sqrt(2 / n)))),
+        "p_variance": p_variance,
         "p_skewness": float(skewtest(z).pvalue) if varies else 1.0,
-        "p_kurtosis": float(kurtosistest(z).pvalue) if varies else 1.0,
+        "p_kurtosis": p_kurtosis,
         "p_tail": float(bdtrc(n_tail - 1, n, TAIL_SHARE) if n_tail else 1.0),
     }
+
+
+def _errors_of_shape(u: Float) -> tuple[float, float]:
+    """Standard errors of skewness and kurtosis of residuals with mean zero and variance one: a normal's at least.
+
+    From their influence functions u³ − 3u − κ₃(3u² − 1)/2 and u⁴ − 4κ₃u − κ₄(2u² − 1), κ being third and fourth moment:
+    for a normal u, Hermite polynomials of variance 6 and 24.
+    """
+    third, fourth = float(np.mean(u**3)), float(np.mean(u**4))
+    of_skewness = u**3 - 3 * u - third * (1.5 * u**2 - 0.5)
+    of_kurtosis = u**4 - 4 * third * u - fourth * (2 * u**2 - 1)
+    variances = max(6.0, float(np.mean(of_skewness**2))), max(24.0, float(np.mean(of_kurtosis**2)))
+    return float(np.sqrt(variances[0] / len(u))), float(np.sqrt(variances[1] / len(u)))
 
 
 def _deviations(v: dict[str, float], n: int, drift: float, name: str) -> list[Deviation]:
@@ -129,14 +165,31 @@ def _deviations(v: dict[str, float], n: int, drift: float, name: str) -> list[De
         "mean": f"{name} moves by {mean:+.3f} standard deviations of a step more than the drift says, "
         f"{drift_share(abs(mean), drift)}",
         "variance": f"the noise of {name} has a variance {compared(v['variance'], 'what')} the model says",
-        "skewness": f"residuals of {name} are skewed ({skewness:+.2f}, normal is 0 ± {v['skewness_error']:.2f})",
+        "skewness": f"residuals of {name} are skewed ({skewness:+.2f}, normal is 0 ± {np.sqrt(6 / n):.2f})",
         "kurtosis": f"residuals of {name} have {'heavy' if kurtosis > 0 else 'light'} tails (excess kurtosis "
-        f"{kurtosis:+.2f}, normal is 0 ± {v['kurtosis_error']:.2f})",
+        f"{kurtosis:+.2f}, normal is 0 ± {np.sqrt(24 / n):.2f})",
         "tail": f"{v['n_tail']:.0f} residuals of {name} are beyond {thresholds.TAIL:g} standard deviations, where "
         f"{n * TAIL_SHARE:.1f} are expected: heavy tails or outliers",
     }
     name_of = {what: what for what in size} | ({"kurtosis": "light tails"} if kurtosis < 0 else {})
-    return [Deviation(name_of[what], v[f"p_{what}"], size[what], text[what]) for what in size]
+    margin = _margins(v, n, drift, name)
+    return [Deviation(name_of[what], v[f"p_{what}"], size[what], text[what], (margin[what],)) for what in size]
+
+
+def _margins(v: dict[str, float], n: int, drift: float, name: str) -> dict[str, Margin]:
+    """How large the deviations of one output's residuals may be."""
+    mean, variance, skewness, kurtosis = (
+        of_estimate(f"the {what} of {name}", v[key] - normal, v[f"{key}_error"], limit, n, form=form)
+        for what, key, normal, limit, form in (
+            ("mean motion", "mean", 0, missed_limit(drift), of_a_step),
+            ("variance", "variance", 1, thresholds.VARIANCE, percents),
+            ("skewness", "skewness", 0, thresholds.SKEWNESS, two_digits),
+            ("kurtosis", "kurtosis", 0, thresholds.KURTOSIS, two_digits),
+        )
+    )
+    limit = thresholds.TAIL_RATIO * TAIL_SHARE
+    tail = of_share(f"the share of rare large steps of {name}", int(v["n_tail"]), n, limit, form="{:.2%}".format)
+    return {"mean": mean, "variance": variance, "skewness": skewness, "kurtosis": kurtosis, "tail": tail}
 
 
 def _extreme(values: dict[str, float], name: str, d: int) -> float:
@@ -155,6 +208,7 @@ class Bins(NamedTuple):
     names: tuple[str, ...]  # of what the rows are described by
     labels: Int  # (n,)
     x: Float  # (n, m) what the rows are described by
+    most: int  # bins that there would be with more rows
 
     def describe(self, label: int) -> str:
         """Where the rows of a bin are, in words."""
@@ -186,19 +240,23 @@ def over_inputs(rows: ExaminedRows, level: float) -> Finding:
         deviations.append(deviation)
         values |= {f"drift_short_output_{j}": slope, f"p_drift_short_output_{j}": deviation.p}
     worst = significant_and_large(deviations, level)
-    if not worst:
-        text = "Mean and variance of the residuals are the same everywhere, as far as the data can tell and it matters."
-        text += " " + why_good(deviations, level)
-    else:
+    verdict = verdict_of(deviations, level)
+    if worst:
         text = "The model is wrong in some places more than in others. " + sentences(worst)
+    elif verdict == "good":
+        text = "Mean and variance of the residuals are the same everywhere, up to what does not matter. "
+        text += why_good(deviations, level)
+    else:
+        text = "Mean and variance of the residuals may be the same everywhere. "
+        text += f"{why_good(deviations, level)} {what_is_open(deviations)}"
     return Finding(
         name="place",
         title="residuals over inputs",
         values={"p": family_p(deviations)} | values,
         numbers=with_p(clearest(deviations, level), deviations, level),
-        verdict=verdict_of(deviations, level),
+        verdict=verdict,
         text=text,
-        advice=advice_on(worst, _ADVICE),
+        **advice_or_need(deviations, level, _ADVICE),
     )
 
 
@@ -211,12 +269,12 @@ def _partitions(x: Float, names: tuple[str, ...]) -> list[Bins]:
         edges = np.unique(np.quantile(column, np.arange(1, n_bins) / n_bins))
         labels = np.unique(np.searchsorted(edges, column, side="right"), return_inverse=True)[1]
         if labels.max() > 0:
-            partitions.append(Bins(f"input_{i}", (names[i],), labels, column[:, None]))
+            partitions.append(Bins(f"input_{i}", (names[i],), labels, column[:, None], MOST_BINS))
     if m > 1 and n >= 4 * BIN_ROWS:
         labels = np.zeros(n, dtype=np.intp)
         for halving in range(int(np.log2(min(n // BIN_ROWS, MOST_CELLS)))):
             labels = 2 * labels + _upper_half(x[:, halving % m], labels)
-        partitions.append(Bins("all_inputs", names, np.unique(labels, return_inverse=True)[1], x))
+        partitions.append(Bins("all_inputs", names, np.unique(labels, return_inverse=True)[1], x, MOST_CELLS))
     return partitions
 
 
@@ -243,11 +301,13 @@ def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[De
     variance_off = variance / average - 1
     kappa = max(square.var() / average**2, TINY)
     dof = len(n_b) - 1
-    p_mean = float(chdtrc(dof, np.sum(weight * mean_off**2)))
+    q = float(np.sum(weight * mean_off**2))
+    p_mean = float(chdtrc(dof, q))
     p_variance = float(chdtrc(dof, np.sum(n_b * variance_off**2) / kappa))
     misfit = root_above_noise(float(np.sum(n_b * mean_off**2) / n), dof * average / n)
     a, b = int(np.argmax(np.abs(mean_off) * np.sqrt(weight))), int(np.argmax(np.abs(variance_off) * np.sqrt(n_b)))
     worst = float(variance_off[b])
+    where = f"the range of {' and '.join(bins.names)}"
     deviations = [
         Deviation(
             "place mean",
@@ -255,6 +315,26 @@ def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[De
             max(missed_size(misfit, drift), abs(mean_off[a]) / thresholds.MISSED_IN_BIN),
             f"the drift of {name} misses {misfit:.3f} standard deviations of a step ({drift_share(misfit, drift)}), "
             f"most where {bins.describe(a)}",
+            (
+                of_square(
+                    f"the drift of {name} over {where}",
+                    q,
+                    dof,
+                    missed_limit(drift),
+                    n / average,
+                    most=bins.most - 1,
+                    form=of_a_step,
+                ),
+                of_bins(
+                    f"the drift of {name} in some part of {where}",
+                    mean_off,
+                    np.sqrt(np.maximum(variance, average) / n_b),
+                    thresholds.MISSED_IN_BIN,
+                    n,
+                    most=bins.most,
+                    form=of_a_step,
+                ),
+            ),
             f"drift misses {misfit:.3f} of a step",
         ),
         Deviation(
@@ -263,6 +343,17 @@ def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[De
             abs(worst) / thresholds.VARIANCE_IN_BIN,
             f"where {bins.describe(b)}, the noise of {name} has a variance {compared(1 + worst, 'that')} elsewhere, "
             "relative to the model",
+            (
+                of_bins(
+                    f"the variance of {name} in some part of {where}",
+                    variance_off,
+                    np.sqrt(max(kappa, 2.0) / n_b),
+                    thresholds.VARIANCE_IN_BIN,
+                    n,
+                    most=bins.most,
+                    form=percents,
+                ),
+            ),
             f"variance off {'+' if worst > 0 else '-'}{percent(abs(worst), 0)}",
         ),
     ]
@@ -271,10 +362,14 @@ def _lack_of_fit(z: Float, bins: Bins, drift: float, name: str) -> tuple[list[De
 
 def _drift_scale(z: Float, g: Float, name: str) -> tuple[Deviation, float]:
     """Whether the drift is too small or too large as a whole: the slope of z over g."""
-    product = z * g
-    slope = float(product.sum() / max(float(np.sum(g**2)), TINY))
-    p = two_sided(abs(product.sum()) / np.sqrt(max(float(np.sum(product**2)), TINY)))
-    size = abs(slope) / thresholds.MISSED_DRIFT
+    product, squares = z * g, float(np.sum(g**2))
+    slope = float(product.sum() / max(squares, TINY))
+    root = np.sqrt(max(float(np.sum(product**2)), TINY))
+    limit = max(thresholds.MISSED_DRIFT, thresholds.LEAST_MISSED / np.sqrt(max(squares / len(g), TINY)))
+    error = root / max(squares, TINY)
+    margin = of_estimate(f"the drift of {name} as a whole", slope, error, limit, len(z), form=percents)
     small = "small" if slope > 0 else "large"
     text = f"the drift of {name} is too {small}: {1 + slope:.2f} of it fits"
-    return Deviation("drift scale", p, size, text, f"{1 + slope:.2f} of the drift fits"), slope
+    short = f"{1 + slope:.2f} of the drift fits"
+    p = two_sided(abs(product.sum()) / root)
+    return Deviation("drift scale", p, abs(slope) / limit, text, (margin,) if squares > 0 else (), short), slope

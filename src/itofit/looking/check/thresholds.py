@@ -80,3 +80,14 @@ LIMITED_IN_RANGE = 0.25, np.inf
 
 GAIN_ERRORS = 2.0
 """Standard errors by which a model must be better than constants to be called better, or worse to be called worse."""
+LEAST_GAIN = 0.002
+"""Nats per transition and output that matter: what a drift of 0.06 standard deviations of a step is worth."""
+
+# Columns
+
+NEARLY_DEPENDENT = 0.02
+"""Share of a column's standard deviation that others do not explain, below which it says nothing of its own."""
+FEW_TURNS = 0.2
+"""Share of the steps of an angle that cross the cut, at most."""
+SHORT_OF_A_TURN = 0.02
+"""Share of a period by which the range of a cut angle may be shorter than it."""

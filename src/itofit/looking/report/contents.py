@@ -16,7 +16,7 @@ from itofit._version import __version__
 from itofit.data.passes import Data
 from itofit.data.periods import periods_text
 from itofit.data.transitions import Transitions
-from itofit.looking.check import Diagnosis, check
+from itofit.looking.check import Diagnosis, Verdict, check
 from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import style
 from itofit.looking.plot.grids import MOST_SLICES
@@ -102,14 +102,21 @@ def _headline(sde: LearnedSDE, data: Data, diagnosis: Diagnosis, heading: str) -
 
 
 def _overall(diagnosis: Diagnosis) -> str:
-    """Which checks found something, in a sentence or two."""
+    """Which checks found something, and which could not, in a few sentences."""
     titles = {
-        verdict: ", ".join(finding.title for finding in diagnosis.findings if finding.verdict == verdict)
-        for verdict in ("bad", "caution")
+        verdict: ", ".join(finding.title for finding in diagnosis if finding.verdict == verdict) for verdict in _SAID
     }
-    sentences = [f"Serious problems: {titles['bad']}."] if titles["bad"] else []
-    sentences += [f"Checks that advise caution: {titles['caution']}."] if titles["caution"] else []
-    return " ".join(sentences) or "No check found anything that matters."
+    found = [f"{said}: {titles[verdict]}." for verdict, said in _SAID.items() if titles[verdict]]
+    nothing = [] if titles["bad"] or titles["caution"] else ["No check found anything that matters."]
+    return " ".join(nothing + found)
+
+
+_SAID: dict[Verdict, str] = {
+    "bad": "Serious problems",
+    "caution": "Checks that advise caution",
+    "cannot tell": "Too few data to tell",
+    "not available": "Not available",
+}
 
 
 def _formula(formula: Formula, sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
@@ -136,7 +143,10 @@ def _trust(sde: LearnedSDE, rows: Transitions, diagnosis: Diagnosis, random: np.
     """Findings, residuals and simulated paths."""
     yield page.section("How far to trust it")
     yield page.findings(diagnosis)
-    yield page.note(f"Tests at level {diagnosis.level:g}; a deviation counts if it is also large enough to matter.")
+    yield page.note(
+        f"Tests at level {diagnosis.level:g}; a deviation counts if it is also large enough to matter. Good means that "
+        "none that matters is within the 95 % interval; where one is, these data cannot tell."
+    )
     yield page.subsection("Residuals")
     yield page.gallery(about_residuals(sde, diagnosis))
     yield page.subsection("Simulated and observed")

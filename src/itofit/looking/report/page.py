@@ -11,17 +11,19 @@ from itofit.looking.check import Diagnosis, Finding, Verdict
 from itofit.looking.report.numbers import Table
 from itofit.looking.report.pictures import Picture
 
-SIGNS: dict[Verdict, str] = {"good": "✓", "caution": "!", "bad": "✗", "not available": "–"}
+SIGNS: dict[Verdict, str] = {"good": "✓", "cannot tell": "?", "caution": "!", "bad": "✗", "not available": "–"}
+CLASSES: dict[Verdict, str] = {"cannot tell": "untold", "not available": "unavailable"}
+"""Verdicts of two words, and what the style calls them."""
 TIED = "\N{NO-BREAK SPACE}"
 LONG = 40
 """Letters of the names in an equation, beyond which it would not fit in a line and the names stand beside it."""
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c1c1c; --back: #fdfdfc; --soft: #5f5f5c; --line: #d8d8d4; --head: #f1f1ee;
-  --good: #00684b; --caution: #8a5200; --bad: #b3261e; }
+  --good: #00684b; --untold: #2f5d8a; --caution: #8a5200; --bad: #b3261e; }
 @media (prefers-color-scheme: dark) {
   :root { --text: #e6e6e3; --back: #1b1c1e; --soft: #a8a8a4; --line: #3c3d40; --head: #26282b;
-    --good: #5fd0a5; --caution: #f0b14e; --bad: #ff8f85; }
+    --good: #5fd0a5; --untold: #8fbfee; --caution: #f0b14e; --bad: #ff8f85; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.2rem 1rem 4rem; max-width: 76rem; color: var(--text); background: var(--back);
@@ -34,7 +36,8 @@ p, li, dd { max-width: 46rem; } .soft, figcaption { color: var(--soft); font-siz
 .box { border-left: .4rem solid; padding: .5rem .9rem; background: var(--head); max-width: 46rem; }
 .box b { font-size: 1.1rem; } .box > span { color: var(--text); }
 .good { color: var(--good); } .caution { color: var(--caution); } .bad { color: var(--bad); }
-.unavailable { color: var(--soft); } .verdict { font-weight: 700; white-space: nowrap; }
+.untold { color: var(--untold); } .unavailable { color: var(--soft); }
+.verdict { font-weight: 700; white-space: nowrap; }
 .gallery { display: grid; gap: 1.2rem; align-items: start; }
 @media print, (min-width: 48rem) and (max-width: 74.99rem) {
   .gallery { grid-template-columns: repeat(2, 1fr); }
@@ -72,7 +75,7 @@ dt { font-weight: 600; } dd { margin: 0 0 .4rem 1rem; }
 }
 @media print {
   :root { color-scheme: light; --text: #000; --back: #fff; --soft: #444; --line: #bbb; --head: #f4f4f4;
-    --good: #00684b; --caution: #8a5200; --bad: #b3261e; }
+    --good: #00684b; --untold: #2f5d8a; --caution: #8a5200; --bad: #b3261e; }
   body { max-width: none; padding: 0; font-size: 11pt; }
   figure, tr, .box { break-inside: avoid; } h2, h3 { break-after: avoid; }
   table, pre { font-size: 7.5pt; } .tables th, .tables td { padding: .15rem .3rem; }
@@ -161,13 +164,12 @@ def _listed(names: Sequence[str]) -> str:
 
 def verdict(word: Verdict) -> str:
     """A verdict in words, with a sign and a colour."""
-    kind = "unavailable" if word == "not available" else word
-    return f'<span class="verdict {kind}">{SIGNS[word]} {word}</span>'
+    return f'<span class="verdict {CLASSES.get(word, word)}">{SIGNS[word]} {word}</span>'
 
 
 def verdict_box(word: Verdict, text: str) -> str:
     """The overall verdict, and a sentence about it."""
-    return f'<p class="box {word}"><b>Overall: {verdict(word)}.</b> <span>{typeset(text)}</span></p>'
+    return f'<p class="box {CLASSES.get(word, word)}"><b>Overall: {verdict(word)}.</b> <span>{typeset(text)}</span></p>'
 
 
 def findings(diagnosis: Diagnosis) -> str:
