@@ -25,6 +25,10 @@ LARGEST_STEP_PENALTY = 3.0
 """mean(h) · mean(1/h), the variance of the drift relative to steps of one length, above which `fit` warns."""
 NO_NOISE = 1e-9
 """Share of the variance of rates below which residuals are errors of the fit."""
+SINGULAR = 5e-8
+"""Share of the variance of an output's noise that the noise of others leaves over, below which it is rounding."""
+TAKES_PART = 1e-3
+"""Coefficient of another output, in units of standard deviations, above which it is part of a combination."""
 LARGEST_FLOORED_SHARE = 0.1
 """Share of the data that needs the floor above which `fit` warns."""
 LARGEST_INPUT, LEAST_SQUARE, LARGEST_SQUARE = 1e300, 1e-200, 1e200
@@ -147,6 +151,7 @@ def _failures(sde: LearnedSDE, survey: Survey) -> Iterator[str]:
                 column=_variable(sde, "increments", place),
                 share=share,
             )
+    yield from _singular_noise(sde)
     training = sde.drift_function.training
     if training.by_evidence:
         return
@@ -159,6 +164,26 @@ def _failures(sde: LearnedSDE, survey: Survey) -> Iterator[str]:
         yield (
             f"the learned covariance needed its floor at {sde.floored_share:.0%} of the data and means little there; "
             "is the noise far weaker in places, or absent?"
+        )
+
+
+def _singular_noise(sde: LearnedSDE) -> Iterator[str]:
+    """Outputs whose noise is a linear combination of that of outputs before them."""
+    L = sde.floor_factor / np.linalg.norm(sde.floor_factor, axis=1)[:, None]
+    independent = [place for place in range(len(L)) if L[place, place] ** 2 >= SINGULAR]
+    for place in sorted({*range(len(L))} - {*independent}):
+        before = [other for other in independent if other < place]
+        weights = np.linalg.lstsq(L[before].T, L[place])[0]
+        others = {
+            f"other_{i}": _variable(sde, "increments", other)
+            for i, other in enumerate(np.array(before)[np.abs(weights) > TAKES_PART].tolist())
+        }
+        listed = " and ".join(f"{{{name}}}" for name in others)
+        yield Message(
+            f"the noise of {{column}} follows from that of {listed} in every row: the covariance is singular, and its "
+            "smallest eigenvalues are limits and no result; learn from independent columns",
+            column=_variable(sde, "increments", place),
+            **others,
         )
 
 
