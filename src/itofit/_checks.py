@@ -24,7 +24,7 @@ RNG: TypeAlias = int | np.integer | np.random.Generator | None
 
 # Messages
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that steer a terminal, turn the direction of text, or are bytes of a file name that is not UTF-8."""
 MOST_SHOWN = 80
 """Characters of a value that are shown in a message."""
@@ -39,7 +39,7 @@ def printable(text: str) -> str:
     >>> print(printable("\x1b[2Jx"))
     \x1b[2Jx
     """
-    return _CONTROL.sub(lambda found: _escaped(ord(found.group())), text)
+    return CONTROL.sub(lambda found: _escaped(ord(found.group())), text)
 
 
 def _escaped(character: int) -> str:
@@ -333,7 +333,7 @@ def count(name: str, value: object, *, least: int = 1) -> int:
     if not is_whole(value) or not least <= int(value) <= LARGEST_COUNT:  # type: ignore[call-overload]
         text = "{option} must be a whole number >= {least}, got {got}"
         raise InputError(text, option=Option(name), least=least, got=shown(value))
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    return int(value)  # type: ignore[call-overload]
 
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
