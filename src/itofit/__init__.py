@@ -82,8 +82,8 @@ _LATER = {
     "read_transitions": "data.files",
     "report": "looking.report",
 }
-"""Names whose modules are imported when they are asked for, since with what they need that takes long: whoever interrupts
-the command meanwhile is told so, which needs a program that runs already."""
+"""Names whose modules are imported when they are asked for, since with what they need that takes long: so the command
+is soon at a place where it can say that it was interrupted."""
 _OTHER_NAMES = ("diagnostics", "files", "likelihood", "plot")
 """Modules that users know by names that are not those of their rooms."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numbers
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, TypeAlias
@@ -189,6 +190,17 @@ class ConvergenceWarning(UserWarning):
 
 class ExtrapolationWarning(UserWarning):
     """A simulation left the range of the data the functions were learned from."""
+
+
+PACKAGE = str(Path(__file__).parent)
+
+
+def user_level() -> int:
+    """The stacklevel of a warning that is given in the name of the first caller outside of itofit."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def plain_array(name: str, value: npt.ArrayLike) -> npt.NDArray[np.generic]:

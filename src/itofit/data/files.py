@@ -26,7 +26,7 @@ from itofit.data.layout import (
     column_names,
     moves_in_table,
 )
-from itofit.data.names import Form, missing_file
+from itofit.data.names import Form
 from itofit.data.periods import Periodic
 from itofit.data.readers import ArrayParts, Csv, Npz, Parquet, Reader
 from itofit.data.rows import PASS_ROWS
@@ -338,9 +338,19 @@ def _existing(path: str | os.PathLike[str]) -> Path:
         inside = sorted(entry.name for entry in file.iterdir() if entry.name.lower().endswith(SUFFIXES))[:3]
         raise IsADirectoryError(f"{file} is a directory; give a file" + (f" in it, as {inside[0]}" if inside else ""))
     if not file.exists():
-        raise missing_file(file, SUFFIXES)
+        entries = sorted(file.parent.iterdir()) if file.parent.is_dir() else []
+        files = [entry.name for entry in entries if entry.is_file()]
+        names = {_stem(name): name for name in files if name.lower().endswith(SUFFIXES)}
+        near = get_close_matches(_stem(file.name), names, n=1, cutoff=0.7)
+        hint = f" (is it {names[near[0]]} that you mean?)" if near else ""
+        raise FileNotFoundError(f"there is no file {file}{hint}")
     check_regular(file)
     return file
+
+
+def _stem(name: str) -> str:
+    """The name of a file without its suffix."""
+    return name.removesuffix(".gz").rpartition(".")[0] or name
 
 
 def _reader(file: Path) -> Reader:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
-from itofit._checks import Either, Float, InputError, Message, Option, one_of, printable
+from itofit._checks import Either, Float, InputError, Message, Option, one_of
 
 Kind = Literal["diffusion", "underdamped", "positions", "general"]
 Form = Literal["pairs", "increments", "underdamped", "trajectory", "trajectories"]
@@ -247,21 +246,6 @@ def did_you_mean(name: object, known: Iterable[object]) -> str:
     plain = {str(each).strip().lower(): each for each in known}
     near = get_close_matches(str(name).strip().lower(), list(plain), n=1)
     return f" (is it {plain[near[0]]!r} that you mean?)" if near else ""
-
-
-def missing_file(file: Path, suffixes: tuple[str, ...]) -> FileNotFoundError:
-    """The error for a file that is not there, which suggests the most similar one beside it of the same kind."""
-    entries = sorted(file.parent.iterdir()) if file.parent.is_dir() else []
-    files = [entry.name for entry in entries if entry.is_file()]
-    names = {_stem(name): name for name in files if name.lower().endswith(suffixes)}
-    near = get_close_matches(_stem(file.name), names, n=1, cutoff=0.7)
-    hint = f" (is it {names[near[0]]} that you mean?)" if near else ""
-    return FileNotFoundError(printable(f"there is no file {file}{hint}"))
-
-
-def _stem(name: str) -> str:
-    """The name of a file without its suffix."""
-    return name.removesuffix(".gz").rpartition(".")[0] or name
 
 
 def shown_range(low: float, high: float) -> str:

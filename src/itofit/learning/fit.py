@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from itofit._blocks import n_threads
+from itofit._calls import explaining
 from itofit._checks import RNG, InputError, Option, generator
 from itofit._progress import Progress
 from itofit.data.passes import Data
@@ -27,7 +28,18 @@ from itofit.matrices.symmetric import Structure
 from itofit.model.learned import LearnedSDE
 from itofit.waves.parameters import ARFF
 
+MAKE_DATA = "make the data first, as in itofit.fit(itofit.Transitions.from_trajectories(x, dt=dt))"
+"""What to do with observations."""
 
+
+@explaining(
+    positional=MAKE_DATA,
+    seed="rng",
+    random_state="rng",
+    n_features="drift=itofit.ARFF(n_features=...)",
+    verbose="progress",
+    noise="measurement_noise",
+)
 def fit(
     data: Data,
     *,

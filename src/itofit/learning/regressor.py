@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from itofit._checks import Float
+from itofit._checks import Float, InputError
 from itofit._progress import Progress
 from itofit.data.rows import ArrayRows
 from itofit.learning.paper.regression import Rows, TrainingSet, fit_series
@@ -16,6 +16,9 @@ from itofit.learning.verdicts import warn_if_unsettled
 from itofit.waves.normal_equations import Form
 from itofit.waves.parameters import ARFF, Pairing
 from itofit.waves.scaling import Scaling
+
+LEAST_SPREAD, LARGEST_SPREAD = 1e-140, 1e140
+"""Standard deviations of targets that can be squared."""
 
 
 class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -86,7 +89,13 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         targets = np.asarray(targets, dtype=np.float64)
         self._one_output = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
-        spread = targets.std(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite then
+            spread = targets.std(axis=0)
+            reach = np.ptp(points, axis=0)
+        if not ((spread == 0) | ((spread > LEAST_SPREAD) & (spread < LARGEST_SPREAD))).all():
+            raise InputError("y is of a size whose square double precision does not hold; change its unit")
+        if not np.isfinite(reach).all():
+            raise InputError("X is too large for double precision; change its unit")
         parameters = self.get_params()
         seed = int(check_random_state(parameters.pop("random_state")).randint(np.iinfo(np.int32).max))
         with Progress(None) as bar:

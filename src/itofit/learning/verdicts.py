@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from itofit._checks import ConvergenceWarning, DataWarning, Either, Float, InputError, Message, Variable
+from itofit._checks import ConvergenceWarning, DataWarning, Either, Float, InputError, Message, Variable, user_level
 from itofit.data.dependence import dependent_input
 from itofit.data.names import HasVariables, has_given_names
 from itofit.data.passes import Data
@@ -31,8 +31,8 @@ TAKES_PART = 1e-3
 """Coefficient of another output, in units of standard deviations, above which it is part of a combination."""
 LARGEST_FLOORED_SHARE = 0.1
 """Share of the data that needs the floor above which `fit` warns."""
-LARGEST_INPUT, LEAST_SQUARE, LARGEST_SQUARE = 1e300, 1e-200, 1e200
-"""Sizes whose squares and products double precision holds."""
+LARGEST_INPUT, LEAST_SQUARE, LARGEST_SQUARE = 1e300, 1e-140, 1e140
+"""Sizes of inputs, and of squares of increments / √h whose own squares and products double precision holds."""
 
 
 def check_learnable(survey: Survey, data: Data) -> None:
@@ -70,7 +70,8 @@ def check_learnable(survey: Survey, data: Data) -> None:
             )
         if not LEAST_SQUARE < survey.largest_square[place] < LARGEST_SQUARE:
             raise InputError(
-                "{column} is of a size whose square double precision does not hold; change its unit", column=column
+                "{column} is of a size whose fourth power double precision does not hold; change its unit",
+                column=column,
             )
     _check_independent(survey, data)
 
@@ -119,7 +120,7 @@ def warn_of_uneven_steps(survey: Survey) -> None:
             f"about {np.sqrt(penalty):.1f} times less accurate than it could be; leave them out, as in "
             "data[data.h > ...]",
             DataWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 
@@ -131,14 +132,14 @@ def warn_if_unsettled(training: Training, label: str) -> None:
             f"{label} ended at max_iterations = {training.n_iterations} before its {judge} settled; "
             "allow more iterations",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 
 def warn_of_failures(sde: LearnedSDE, survey: Survey, options: FitOptions) -> None:
     """Warn, in the name of the caller's caller, of what a look at the summary would tell."""
     for text in (*_failures(sde, survey), *_failures_of_steps(sde, options)):
-        warnings.warn(text, DataWarning, stacklevel=3)
+        warnings.warn(text, DataWarning, stacklevel=user_level())
 
 
 def _failures(sde: LearnedSDE, survey: Survey) -> Iterator[str]:

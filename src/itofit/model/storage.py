@@ -12,14 +12,14 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import ModelFileError, check_regular, shown
-from itofit.data.names import missing_file
+from itofit._checks import ModelFileError, check_regular, printable, shown
 from itofit.model.archives import Archive
 
 try:
@@ -165,10 +165,18 @@ def read(
     if isinstance(source, bytes):
         return _read_open("the model", io.BytesIO(source), len(source), wanted)
     if not Path(source).exists():
-        raise missing_file(Path(source), (".npz",))
+        raise _missing(Path(source))
     check_regular(source)
     with open(source, "rb") as opened:
         return _read_open(os.fspath(source), opened, os.fstat(opened.fileno()).st_size, wanted)
+
+
+def _missing(file: Path) -> FileNotFoundError:
+    """The error for a file that is not there, which suggests one beside it."""
+    beside = [entry.name for entry in file.parent.iterdir()] if file.parent.is_dir() else []
+    near = get_close_matches(file.name, beside, n=1, cutoff=0.7)
+    hint = f" (is it {near[0]} that you mean?)" if near else "; itofit.fit(data).save(path) writes one"
+    return FileNotFoundError(printable(f"there is no file {file}{hint}"))
 
 
 def _read_open(
