@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from itofit._processes import end_with_parent
 from itofit.experiments import figures
 from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import LABELS
+from itofit.experiments.processes import end_with_parent
 from itofit.experiments.reproduction_page import write_page
 from itofit.experiments.result_tables import (
     as_markdown,

@@ -23,9 +23,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from itofit._checks import Float
-from itofit._processes import end_with_parent
 from itofit.experiments.catalogue import CASES, Case
 from itofit.experiments.methods import METHODS, MOST_SECONDS, Outcome, Task, versions
+from itofit.experiments.processes import end_with_parent
 from itofit.experiments.results import TRUTH, Results, Run
 from itofit.model.sde import SDE
 

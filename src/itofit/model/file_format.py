@@ -66,8 +66,7 @@ NOT_A_MODEL = (KeyError, TypeError, ValueError, IndexError, AttributeError, Arit
 def write_model(path: str | os.PathLike[str], sde: LearnedSDE) -> None:
     """Write a model to a file, whole or not at all; what will be written is read first, as it will be loaded."""
     storage.checked_target(path)
-    arrays, plain = _packed(sde)
-    content = storage.archive(arrays, {"model": plain})
+    content = storage.archive(*packed_model(sde))
     try:
         read_model(content, type(sde))
     except ModelFileError as error:
@@ -75,6 +74,12 @@ def write_model(path: str | os.PathLike[str], sde: LearnedSDE) -> None:
             f"nothing was written to {os.fspath(path)}: it could not be loaded again; {error}"
         ) from error
     storage.write_whole(path, content)
+
+
+def packed_model(sde: LearnedSDE) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of the file of a model."""
+    arrays, plain = _packed(sde)
+    return arrays, {"model": plain}
 
 
 def read_model(path: str | os.PathLike[str] | bytes, model: type[M]) -> M:

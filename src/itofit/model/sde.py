@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._blocks import one_blas_thread
-from itofit._calls import explaining
 from itofit._checks import (
     RNG,
     Either,
@@ -33,6 +32,7 @@ from itofit.data.periods import endless, wrapped
 from itofit.data.trajectories import frame_of
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import Factor, factors, square_root
+from itofit.model.calls import explaining
 from itofit.model.drivers import Drive, driver_of, refuse_state_alone
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import innovations, total_loss

@@ -26,7 +26,7 @@ def explaining(*, positional: str = "", **instead: str) -> Callable[[Callable[P,
 
     Examples
     --------
-    >>> from itofit._calls import explaining
+    >>> from itofit.model.calls import explaining
     >>> @explaining(seed="rng")
     ... def draw(n, *, rng=None):
     ...     return n
