@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 MOST_STEPS = 1000
 """Longer trajectories are cut into pieces of so many steps, each simulated from its own observed start."""
 PATH_STEPS, PATH_STEPS_MANY = 200_000, 40_000
-"""Steps of all simulated paths together, unless a number of paths is given: with few inputs, whose functions are fast to
-evaluate, and with many."""
+"""Steps of all simulated paths together, unless a number of paths is given: with few inputs, whose functions are fast
+to evaluate, and with many."""
 MANY_INPUTS = 4
 SHOWN = (0.001, 0.999)
 """Quantiles between which distributions are drawn, so that a few outliers do not decide the range."""
