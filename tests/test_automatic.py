@@ -250,6 +250,7 @@ def test_a_drift_is_found_in_any_unit(unit):
 # Positive definite
 
 
+@pytest.mark.filterwarnings("ignore:the noise of increments column")  # which is so in some of them
 @pytest.mark.parametrize("seed", range(12))
 def test_covariance_of_few_data_is_positive_definite_far_outside(seed):
     rng = np.random.default_rng(seed)

@@ -20,6 +20,8 @@ from itofit.learning.noisy.sensitivities import Packing
 from itofit.learning.noisy.track_scoring import Tracks, error_directions
 from itofit.learning.options import FitOptions
 from itofit.learning.pipeline import Task, functions_of_one_step
+from itofit.model import storage
+from itofit.model.file_format import packed_model
 
 H = 0.02
 
@@ -251,7 +253,9 @@ def test_a_model_with_errors_is_kept(noisy, tmp_path):
 def test_files_with_impossible_errors_are_refused(noisy, tmp_path, change, words):
     _, _, sde = noisy
     wrong = replace(sde, measurement_noise=replace(sde.measurement_noise, **change))
-    wrong.save(tmp_path / "sde.npz")
+    with pytest.raises(itofit.ModelFileError, match=words):
+        wrong.save(tmp_path / "sde.npz")  # which reads what it writes
+    storage.write(tmp_path / "sde.npz", *packed_model(wrong))
     with pytest.raises(itofit.ModelFileError, match=words):
         itofit.load(tmp_path / "sde.npz")
 

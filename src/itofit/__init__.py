@@ -6,30 +6,30 @@ Given observed transitions, `fit` returns the drift f and the covariance Σ of d
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from itofit._checks import ConvergenceWarning, DataWarning, ExtrapolationWarning, InputError, ModelFileError
 from itofit._version import __version__
-from itofit.data.blocked import BlockedTransitions
-from itofit.data.parts import PartedTransitions
-from itofit.data.transitions import Transitions
-from itofit.looking.report import report
-from itofit.model.formula.formula_sde import Formula, load_formula
-from itofit.model.hidden.observed import States
-from itofit.model.learned import LearnedSDE, load
-from itofit.model.measurement import HiddenVelocity, MeasurementNoise
-from itofit.model.sampled import SampledSDEs
-from itofit.model.training import LearnedFunction, Training
-from itofit.waves.parameters import ARFF
-from itofit.waves.series import FourierSeries
 
 if TYPE_CHECKING:
     from itofit import diagnostics as diagnostics
     from itofit import dynamics, plot
     from itofit import files as files
     from itofit import likelihood as likelihood
+    from itofit._checks import ConvergenceWarning, DataWarning, ExtrapolationWarning, InputError, ModelFileError
+    from itofit.data.blocked import BlockedTransitions
     from itofit.data.files import read_transitions
+    from itofit.data.parts import PartedTransitions
+    from itofit.data.transitions import Transitions
     from itofit.learning.fit import fit
     from itofit.learning.regressor import ARFFRegressor
     from itofit.looking.check import Diagnosis, Finding, check
+    from itofit.looking.report import report
+    from itofit.model.formula.formula_sde import Formula, load_formula
+    from itofit.model.hidden.observed import States
+    from itofit.model.learned import LearnedSDE, load
+    from itofit.model.measurement import HiddenVelocity, MeasurementNoise
+    from itofit.model.sampled import SampledSDEs
+    from itofit.model.training import LearnedFunction, Training
+    from itofit.waves.parameters import ARFF
+    from itofit.waves.series import FourierSeries
 
 __all__ = [
     "ARFF",
@@ -66,14 +66,36 @@ __all__ = [
 
 
 _LATER = {
+    "ARFF": "waves.parameters",
     "ARFFRegressor": "learning.regressor",
+    "BlockedTransitions": "data.blocked",
+    "ConvergenceWarning": "_checks",
+    "DataWarning": "_checks",
     "Diagnosis": "looking.check",
+    "ExtrapolationWarning": "_checks",
     "Finding": "looking.check",
+    "Formula": "model.formula.formula_sde",
+    "FourierSeries": "waves.series",
+    "HiddenVelocity": "model.measurement",
+    "InputError": "_checks",
+    "LearnedFunction": "model.training",
+    "LearnedSDE": "model.learned",
+    "MeasurementNoise": "model.measurement",
+    "ModelFileError": "_checks",
+    "PartedTransitions": "data.parts",
+    "SampledSDEs": "model.sampled",
+    "States": "model.hidden.observed",
+    "Training": "model.training",
+    "Transitions": "data.transitions",
     "check": "looking.check",
     "fit": "learning.fit",
+    "load": "model.learned",
+    "load_formula": "model.formula.formula_sde",
     "read_transitions": "data.files",
+    "report": "looking.report",
 }
-"""Names whose modules are imported when they are asked for, since with what they need that takes long."""
+"""Names whose modules are imported when they are asked for, since with what they need that takes long: so the command
+is soon at a place where it can say that it was interrupted."""
 _MODULES = ("diagnostics", "dynamics", "files", "likelihood", "plot")
 """Modules that users know: a room, and those whose names are not those of their rooms."""
 

@@ -7,7 +7,11 @@ number of axes that was asked for; nothing is copied that is already in that for
 from __future__ import annotations
 
 import numbers
+import os
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -20,6 +24,38 @@ RNG: TypeAlias = int | np.integer | np.random.Generator | None
 
 
 # Messages
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that steer a terminal, turn the direction of text, or are bytes of a file name that is not UTF-8."""
+MOST_SHOWN = 80
+"""Characters of a value that are shown in a message."""
+
+
+def printable(text: str) -> str:
+    r"""A text without characters that steer a terminal: names and labels may come from files of others.
+
+    Examples
+    --------
+    >>> from itofit._checks import printable
+    >>> print(printable("\x1b[2Jx"))
+    \x1b[2Jx
+    """
+    return CONTROL.sub(lambda found: _escaped(ord(found.group())), text)
+
+
+def _escaped(character: int) -> str:
+    if 0xDC80 <= character <= 0xDCFF:  # a byte that was not UTF-8
+        return f"\\x{character - 0xDC00:02x}"
+    return f"\\x{character:02x}" if character <= 0xFF else f"\\u{character:04x}"
+
+
+def shown(value: object) -> str:
+    """What a message shows of a value that came: its beginning, if it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        text = f"a very large {type(value).__name__}"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
 class Option(NamedTuple):
@@ -92,7 +128,7 @@ class Message(str):
     fields: dict[str, object]
 
     def __new__(cls, template: str, /, **fields: object) -> Self:
-        message = super().__new__(cls, template.format(**fields))
+        message = super().__new__(cls, printable(template.format(**fields)))
         message.template, message.fields = template, fields
         return message
 
@@ -105,7 +141,7 @@ class Message(str):
                 return own
             return part.worded(word) if isinstance(part, Message) else part
 
-        return self.template.format(**{name: said(part) for name, part in self.fields.items()})
+        return printable(self.template.format(**{name: said(part) for name, part in self.fields.items()}))
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, object]]:
         return (self.template,), self.fields
@@ -128,11 +164,20 @@ class InputError(ValueError):
     """
 
     def __init__(self, text: str, /, **fields: object) -> None:
-        super().__init__(Message(text, **fields) if fields else text)
+        if fields:
+            text = Message(text, **fields)
+        super().__init__(text if isinstance(text, Message) else printable(text))
+
+
+class CallError(InputError, TypeError):
+    """A function was called with arguments that it does not have; the message says which it has."""
 
 
 class ModelFileError(ValueError):
     """A file is not a model that this version can read; the message says why."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
 
 
 class DataWarning(UserWarning):
@@ -145,6 +190,17 @@ class ConvergenceWarning(UserWarning):
 
 class ExtrapolationWarning(UserWarning):
     """A simulation left the range of the data the functions were learned from."""
+
+
+PACKAGE = str(Path(__file__).parent)
+
+
+def user_level() -> int:
+    """The stacklevel of a warning that is given in the name of the first caller outside of itofit."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def plain_array(name: str, value: npt.ArrayLike) -> npt.NDArray[np.generic]:
@@ -176,7 +232,8 @@ def float_array(name: str, value: npt.ArrayLike, *, allow_nan: bool = False) -> 
             dtype=array.dtype,
             name=name,
         )
-    finite = array.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):  # of a wider type: infinite then
+        finite = array.astype(np.float64, copy=False)
     bad = np.isinf(finite) if allow_nan else ~np.isfinite(finite)
     if bad.any() and array.ndim == 0:
         raise InputError("{option} must be finite, got {got}", option=Option(name), got=array)
@@ -243,12 +300,26 @@ def same_rows(name: str, array: npt.NDArray[np.generic], other_name: str, other:
         )
 
 
+LARGEST_COUNT = 2**63 - 1
+"""What arrays can count."""
+LARGEST_SEED = 2**256
+"""Beyond, a seed would not fit into the files of models."""
+
+
+def is_whole(value: object) -> bool:
+    """Whether something is a whole number, and neither a truth value nor a duration."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.timedelta64)
+
+
 def positive(name: str, value: object, *, zero: bool = False) -> float:
     """A finite real number above zero (or, with `zero`, not below it)."""
-    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
-    number = float(value) if is_real else np.nan  # type: ignore[arg-type]
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_ | np.timedelta64)
+    try:
+        number = float(value) if is_real else np.nan  # type: ignore[arg-type]
+    except OverflowError:
+        number = np.inf
     if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
-        got = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) and value.ndim else repr(value)
+        got = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) and value.ndim else shown(value)
         least = ">=" if zero else ">"
         raise InputError("{option} must be a number {least} 0, got {got}", option=Option(name), least=least, got=got)
     return number
@@ -258,31 +329,31 @@ def fraction(name: str, value: object) -> float:
     """A number strictly between 0 and 1."""
     number = positive(name, value)
     if number >= 1:
-        raise InputError("{option} must lie strictly between 0 and 1, got {got!r}", option=Option(name), got=value)
+        raise InputError("{option} must lie strictly between 0 and 1, got {got}", option=Option(name), got=shown(value))
     return number
 
 
 def flag(name: str, value: object) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise InputError("{option} must be True or False, got {got!r}", option=Option(name), got=value)
+        raise InputError("{option} must be True or False, got {got}", option=Option(name), got=shown(value))
     return bool(value)
 
 
 def count(name: str, value: object, *, least: int = 1) -> int:
     """A whole number, at least `least`."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-        text = "{option} must be a whole number >= {least}, got {got!r}"
-        raise InputError(text, option=Option(name), least=least, got=value)
-    return int(value)
+    if not is_whole(value) or not least <= int(value) <= LARGEST_COUNT:  # type: ignore[call-overload]
+        text = "{option} must be a whole number >= {least}, got {got}"
+        raise InputError(text, option=Option(name), least=least, got=shown(value))
+    return int(value)  # type: ignore[call-overload]
 
 
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
-        text = "{option} must be one of {listed}, got {got!r}"
-        raise InputError(text, option=Option(name), listed=listed, got=value)
+        text = "{option} must be one of {listed}, got {got}"
+        raise InputError(text, option=Option(name), listed=listed, got=shown(value))
     return value
 
 
@@ -297,8 +368,15 @@ def generator(rng: RNG) -> tuple[np.random.Generator, int | None]:
         entropy = np.random.SeedSequence().entropy
         assert isinstance(entropy, int)
         rng = entropy
-    if not isinstance(rng, numbers.Integral) or isinstance(rng, bool) or rng < 0:
+    if not is_whole(rng) or not 0 <= int(rng) < LARGEST_SEED:
         others = Either(python=", a numpy.random.Generator or None", command="")
-        text = "{option} must be a whole number >= 0{others}, got {got!r}"
-        raise InputError(text, option=Option("rng"), others=others, got=rng)
+        text = "{option} must be a whole number >= 0{others}, got {got}"
+        raise InputError(text, option=Option("rng"), others=others, got=shown(rng))
     return np.random.default_rng(int(rng)), int(rng)
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Raise if there is something at a path that is no file, such as a pipe, which would be waited for without end."""
+    if Path(path).exists() and not Path(path).is_file():
+        what = "a directory" if Path(path).is_dir() else "a pipe, a device or the like"
+        raise InputError(f"{os.fspath(path)!s} is {what}: give the path of a file")

@@ -16,12 +16,14 @@ import typer
 from rich.console import Console
 
 from itofit._checks import (
+    CONTROL,
     ConvergenceWarning,
     DataWarning,
     ExtrapolationWarning,
     InputError,
     ModelFileError,
     message_of,
+    printable,
 )
 from itofit._version import __version__
 from itofit.cli.words import worded
@@ -44,6 +46,8 @@ MISTAKES = (InputError, ModelFileError, ClusterError, OSError)
 """What a command reports in a line."""
 MISTAKE = 2
 """Exit code of a command that could not be carried out as it was given."""
+NO_MEMORY = 71
+"""Exit code if there was not enough memory, by the convention for errors of the system."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, by the convention of shells."""
 PIPE_CLOSED = 141
@@ -85,6 +89,12 @@ def explained(command: Callable[P, T]) -> Callable[P, T]:
             except MISTAKES as error:  # notes may be about something else: not printed
                 print_aside(f"itofit {command.__name__}: {_explanation(error)}")
                 raise typer.Exit(MISTAKE) from error
+            except MemoryError:
+                print_aside(
+                    f"itofit {command.__name__}: there is not enough memory; use fewer rows or variables, or a file in "
+                    "parts"
+                )
+                raise typer.Exit(NO_MEMORY) from None
             except typer.Exit:
                 _print_notes(caught)
                 raise
@@ -117,18 +127,20 @@ def print_note(text: str) -> None:
 
 
 def print_aside(text: str) -> None:
-    """Print to standard error, as it is."""
-    errors.print(text, markup=False, soft_wrap=True)
+    """Print to standard error, as it is but for what steers a terminal."""
+    errors.print(printable(text), markup=False, soft_wrap=True)
 
 
 def print_text(text: str) -> None:
-    """Print to standard output, as it is."""
-    console.print(text, markup=False, soft_wrap=True)
+    """Print to standard output, as it is but for what steers a terminal."""
+    console.print(printable(text), markup=False, soft_wrap=True)
 
 
 def print_json(content: dict[str, Any]) -> None:
     """Print to standard output what a machine can read."""
-    console.print_json(json.dumps(_with_nulls(content), allow_nan=False), ensure_ascii=False)
+    text = json.dumps(_with_nulls(content), allow_nan=False, indent=2, ensure_ascii=False)
+    text = CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    console.print(text, markup=False, soft_wrap=True)
 
 
 def _with_nulls(content: Any) -> Any:  # noqa: ANN401

@@ -14,7 +14,7 @@ import typer
 
 import itofit
 from itofit._checks import InputError
-from itofit.model.storage import checked_target, read
+from itofit.model.storage import checked_target, is_ours, read
 
 Files = Annotated[
     list[str],
@@ -27,6 +27,12 @@ Files = Annotated[
 Model = Annotated[Path, typer.Argument(help="A model that itofit saved.", metavar="MODEL")]
 Json = Annotated[bool, typer.Option("--json", help="Print for machines.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files also if itofit did not write them.")]
+
+MODELS, PAGES, TABLES = (".npz",), (".html", ".htm"), (".csv", ".parquet")
+"""Ends of the names of files that commands write."""
+PAGE_MARK, PAGE_HEAD = b'<meta name="generator" content="itofit', 2048
+"""What the pages of itofit hold, and within how many bytes."""
 
 
 def equation_in(path: Path) -> itofit.LearnedSDE | itofit.Formula:
@@ -34,14 +40,42 @@ def equation_in(path: Path) -> itofit.LearnedSDE | itofit.Formula:
     return itofit.load_formula(path) if "formula" in read(path)[1] else itofit.load(path)
 
 
-def check_writable(option: str, path: Path, *needed: Path) -> None:
-    """Raise if a file cannot be written, or would replace one that the command needs."""
+def check_writable(
+    option: str, path: Path, *needed: Path, suffixes: tuple[str, ...] = (), force: bool | None = None
+) -> None:
+    """Raise if a file cannot be written, or would replace one that the command needs or that is the user's.
+
+    Parameters
+    ----------
+    option : str
+        What gave the path.
+    path : Path
+    *needed : Path
+        Files that the command reads or writes besides.
+    suffixes : tuple of str, optional
+        Ends of the name that say what the file is; a name may also have none, but no other.
+    force : bool, optional
+        Replace any file. False: only those that itofit wrote. None: the command does not ask.
+    """
+    if suffixes and path.suffix and path.suffix.lower() not in suffixes:
+        expected = " or ".join(suffixes)
+        raise InputError(f"{option} writes a {expected} file, got {path.name}: give a name that ends in {expected}")
     target = checked_target(path)
     if not os.access(target.parent, os.W_OK):
         raise PermissionError(errno.EACCES, f"cannot write there: {os.strerror(errno.EACCES)}", str(path))
     for other in needed:
         if target == Path(os.path.realpath(other)):
             raise InputError(f"{option}: {path} is needed for something else; give another name")
+    if force is False and target.exists() and target.stat().st_size and not _is_own(target):
+        raise InputError(f"{option}: {path} exists, and it is not known to come from itofit; add --force to replace it")
+
+
+def _is_own(file: Path) -> bool:
+    """Whether a file says that itofit wrote it; tables cannot."""
+    if file.suffix.lower() in PAGES:
+        with file.open("rb") as opened:
+            return PAGE_MARK in opened.read(PAGE_HEAD)
+    return is_ours(file)
 
 
 def check_installed(package: str, extra: str, purpose: str) -> None:

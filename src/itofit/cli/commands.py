@@ -12,9 +12,22 @@ import numpy as np
 import typer
 
 import itofit
-from itofit._checks import InputError, message_of
+from itofit._checks import InputError, message_of, printable
 from itofit.cli.app import app, explained, print_aside, print_json, print_text
-from itofit.cli.arguments import Files, Json, Model, Seed, check_installed, check_writable, equation_in, writing
+from itofit.cli.arguments import (
+    MODELS,
+    PAGES,
+    TABLES,
+    Files,
+    Force,
+    Json,
+    Model,
+    Seed,
+    check_installed,
+    check_writable,
+    equation_in,
+    writing,
+)
 from itofit.cli.columns import Columns, title_of
 from itofit.cli.formula_command import formula_facts
 from itofit.cli.held_out import hold_out
@@ -86,12 +99,13 @@ def fit(
     ] = 0.1,
     seed: Seed = 0,
     report: Annotated[Path | None, typer.Option(help="Write a page that shows the result, a .html file.")] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Learn drift and noise from files of observations, judge them on held-out data, and save them."""
-    check_writable("--output", output, *map(Path, files))
+    check_writable("--output", output, *map(Path, files), suffixes=MODELS, force=force)
     if report is not None:
-        check_writable("--report", report, *map(Path, files), output)
+        check_writable("--report", report, *map(Path, files), output, suffixes=PAGES, force=force)
         check_installed("matplotlib", "plot", "--report")
     if not 0 <= held_out < 1:
         raise InputError(f"--held-out must be at least 0 and less than 1, got {held_out:g}")
@@ -183,9 +197,10 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes, a .html file.")],
     columns: Columns,
     machines: Machines,
+    force: Force = False,
 ) -> None:
     """Write a page that shows what was learned and how far to trust it on some data."""
-    check_writable("--output", output, model, *map(Path, files))
+    check_writable("--output", output, model, *map(Path, files), suffixes=PAGES, force=force)
     check_installed("matplotlib", "plot", "itofit report")
     sde = itofit.load(model)
     with machines.client() as client:
@@ -218,12 +233,13 @@ def simulate(
         bool, typer.Option("--observed", help="Add errors of measurement as the data had them.")
     ] = False,
     seed: Seed = 0,
+    force: Force = False,
 ) -> None:
     """Simulate paths of a learned equation into a table with the columns track, time and those of the state."""
     if output != STANDARD_OUTPUT:
-        if output.suffix.lower() not in (".csv", ".parquet"):
+        if output.suffix.lower() not in TABLES:
             raise InputError(f"--output must end in .csv or .parquet, or be -, got {output.name}")
-        check_writable("--output", output, model)
+        check_writable("--output", output, model, force=force)
     as_parquet = output.suffix.lower() == ".parquet"
     if as_parquet:
         check_installed("pyarrow", "data", "writing .parquet files")
@@ -236,6 +252,8 @@ def simulate(
         raise InputError(f"this equation is driven by {names}: give --covariates, a table with these columns")
     frame = sde.simulate(x0, dt, steps, covariates=drive, scheme=chosen, observed=observed, rng=seed, as_frame=True)
     if output == STANDARD_OUTPUT:
+        if sys.stdout.isatty():  # which names must not steer
+            frame.columns = [printable(name) for name in frame.columns]
         frame.to_csv(sys.stdout, index=False)
         return
     with writing(output):

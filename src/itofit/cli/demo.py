@@ -10,6 +10,7 @@ import typer
 
 from itofit._checks import Float, InputError
 from itofit.cli.app import app, explained, print_text
+from itofit.cli.arguments import Force, check_writable
 from itofit.model.known import KnownSDE
 from itofit.model.storage import write_whole
 
@@ -23,6 +24,7 @@ LOST = 0.03
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="A directory for the data.")] = Path("itofit-demo"),
     seed: Annotated[int, typer.Option(help="The same seed gives the same data.")] = 0,
+    force: Force = False,
 ) -> None:
     """Write tracks of a noisy double well, with gaps, to a CSV file, and say what to do with them."""
     if seed < 0:
@@ -30,8 +32,10 @@ def demo(
     if output.exists() and not output.is_dir():
         raise InputError(f"--output must be a directory, but {output} is a file; give another name")
     output.mkdir(parents=True, exist_ok=True)
-    file = output / "tracks.csv"
-    write_whole(file, tracks_as_csv(np.random.default_rng(seed)))
+    file, content = output / "tracks.csv", tracks_as_csv(np.random.default_rng(seed))
+    if not (file.is_file() and file.read_bytes() == content.encode()):
+        check_writable("--output", file, force=force)
+        write_whole(file, content)
     print_text(
         f"{file}: {N_TRACKS} tracks of a particle in a double well, dx = (x - x³) dt + (0.4 + 0.2 x²) dW,\n"
         f"seen every {DT}, with {LOST:.0%} of the observations lost. Try:\n\n"

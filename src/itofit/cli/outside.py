@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from itofit._checks import Float, InputError
+from itofit._checks import Float, InputError, check_regular
 from itofit.data.layout import optional
 from itofit.model.sde import SDE
 
@@ -70,6 +70,7 @@ def _table(path: Path, names: tuple[str, ...], steps: int) -> Float:
     pandas = optional("pandas", "reading a table of covariates")
     if not path.exists():
         raise InputError(f"--covariates: there is no file {path}; give one, or constants such as {names[0]}=1")
+    check_regular(path)
     frame: Any = pandas.read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else pandas.read_csv(path)
     if missing := [name for name in names if name not in frame.columns]:
         raise InputError(f"{path}: there is no column {missing[0]!r}; the columns are {', '.join(frame.columns)}")

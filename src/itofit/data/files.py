@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from itofit._checks import Either, InputError, Option, count, positive
+from itofit._checks import Either, InputError, Option, check_regular, count, positive
 from itofit.data.blocked import FORMS, BlockedTransitions
 from itofit.data.covariates import warn_of_unknown
 from itofit.data.csv_files import CsvFiles
@@ -359,6 +359,7 @@ def _existing(file: Path) -> Path:
         near = get_close_matches(_stem(file.name), names, n=1, cutoff=0.7)
         hint = f" (is it {names[near[0]]} that you mean?)" if near else ""
         raise FileNotFoundError(f"there is no file {file}{hint}")
+    check_regular(file)
     return file
 
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import Float, InputError, Option
+from itofit._checks import Float, InputError, Option, shown
 from itofit.data.names import HasVariables, did_you_mean
 
 Periodic: TypeAlias = Mapping[Any, float | tuple[float, float]]
 """By name or number of a variable: the length of its period, or where one period begins and ends."""
+
+LEAST_PERIOD, LARGEST_PERIOD = 1e-100, 1e100
+"""Lengths of periods by which any value can be divided."""
 
 
 def checked_periods(periodic: Periodic | None, names: tuple[str, ...]) -> Float:
@@ -59,16 +63,17 @@ def _period(name: Hashable, period: object) -> tuple[float, float]:
     """Where a period begins and ends; one that is given by its length begins at zero."""
     ends: Any = [0.0, period] if isinstance(period, numbers.Real) else period
     known = isinstance(ends, Sequence | np.ndarray) and not isinstance(ends, str) and len(ends) == 2
-    if known and all(isinstance(end, numbers.Real) and not isinstance(end, bool) for end in ends):
-        low, high = map(float, ends)
-        if np.isfinite(high - low) and high > low:
-            return low, high
+    if known and all(isinstance(end, numbers.Real) and not isinstance(end, bool | np.timedelta64) for end in ends):
+        with suppress(OverflowError):
+            low, high = map(float, ends)
+            if LEAST_PERIOD < high - low < LARGEST_PERIOD:
+                return low, high
     raise InputError(
         "{periodic}: the period of {name} must be a number > 0, or where it begins and ends, such as (-180, 180), got "
-        "{got!r}",
+        "{got}",
         periodic=Option("periodic"),
         name=name,
-        got=period,
+        got=shown(period),
     )
 
 

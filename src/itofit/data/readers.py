@@ -7,6 +7,7 @@ import gzip
 import json
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import ExitStack
 from itertools import chain
@@ -70,7 +71,7 @@ class Csv:
     def head(self) -> Table:
         """The first rows of all columns."""
         separator, names = self._header()
-        if repeated := sorted({name for name in names if names.count(name) > 1 and name}):
+        if repeated := sorted(name for name, n in Counter(names).items() if n > 1 and name):
             raise InputError(f"several columns are called {repeated[0]!r}; rename them")
         if names and all(_is_number(name) for name in names):
             raise InputError(

@@ -10,6 +10,7 @@ from pathlib import Path
 from itofit.experiments import figures
 from itofit.experiments.catalogue import CASES
 from itofit.experiments.methods import LABELS
+from itofit.experiments.processes import end_with_parent
 from itofit.experiments.reproduction_page import write_page
 from itofit.experiments.result_tables import (
     as_markdown,
@@ -60,7 +61,7 @@ def _draw_all(
             drawn |= draw(name)
             listen(done, len(experiments))
         return drawn
-    with multiprocessing.get_context("spawn").Pool(n_jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(n_jobs, end_with_parent) as pool:
         for done, part in enumerate(pool.imap(draw, experiments), 1):
             drawn |= part
             listen(done, len(experiments))

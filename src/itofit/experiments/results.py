@@ -148,8 +148,8 @@ class Results:
     def load(self, experiment: str, method: str, run: int) -> Run:
         """Read a finished run."""
         path = self.path(experiment, method, run)
-        arrays, metadata = storage.read(path)
         known = {field.name for field in fields(Run)}
+        arrays, metadata = storage.read(path, lambda metadata: known)
         try:
             return Run(**{name: value for name, value in (metadata | arrays).items() if name in known})
         except TypeError as error:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
+from multiprocessing.managers import SyncManager
 from multiprocessing.queues import Queue
 from queue import Queue as MessageQueue
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from threadpoolctl import threadpool_limits
 from itofit._checks import Float
 from itofit.experiments.catalogue import CASES, Case
 from itofit.experiments.methods import METHODS, MOST_SECONDS, Outcome, Task, versions
+from itofit.experiments.processes import end_with_parent
 from itofit.experiments.results import TRUTH, Results, Run
 from itofit.model.sde import SDE
 
@@ -201,7 +203,9 @@ def run_all(results: Results, work: Sequence[Job], n_jobs: int, listen: Listener
     shares: Queue[list[int]] = context.Queue()
     for k in range(n_jobs):
         shares.put(cores[k::n_jobs] or cores)
-    with context.Manager() as manager:
+    manager = SyncManager(ctx=context)
+    manager.start(end_with_parent)
+    with manager:
         messages: MessageQueue[Message | Done | None] = manager.Queue()
         pool = context.Pool(n_jobs, _start_worker, (shares,))
         try:
@@ -232,6 +236,7 @@ def _send_failure(messages: MessageQueue[Message | Done | None], job: Job, error
 
 def _start_worker(shares: Queue[list[int]]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
+    end_with_parent()  # if it is killed, nobody does
     cores = shares.get()
     if cores:
         os.sched_setaffinity(0, cores)

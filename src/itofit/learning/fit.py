@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from itofit._blocks import n_threads
+from itofit._blocks import n_threads, one_blas_thread
 from itofit._checks import RNG, InputError, Option, generator
 from itofit._progress import Progress
 from itofit.data.cluster import Client, Cluster, on_cluster
@@ -26,11 +26,23 @@ from itofit.learning.second_order.from_positions import check_options_of_positio
 from itofit.learning.verdicts import check_learnable, warn_if_unsettled, warn_of_failures, warn_of_uneven_steps
 from itofit.matrices.links import LinkName
 from itofit.matrices.symmetric import Structure
+from itofit.model.calls import explaining
 from itofit.model.learned import LearnedSDE
 from itofit.model.training import Work
 from itofit.waves.parameters import ARFF
 
+MAKE_DATA = "make the data first, as in itofit.fit(itofit.Transitions.from_trajectories(x, dt=dt))"
+"""What to do with observations."""
 
+
+@explaining(
+    positional=MAKE_DATA,
+    seed="rng",
+    random_state="rng",
+    n_features="drift=itofit.ARFF(n_features=...)",
+    verbose="progress",
+    noise="measurement_noise",
+)
 def fit(
     data: Data,
     *,
@@ -154,7 +166,7 @@ def fit(
     _check_data(data, options)
     data, began = on_cluster(data, client), perf_counter()
     random, seed = generator(rng)
-    with Progress(progress) as bar:
+    with Progress(progress) as bar, one_blas_thread:  # so that no digit depends on the number of threads
         statistics = survey(data, bar)
         check_learnable(statistics, data)
         for arff in (options.drift_parameters, options.covariance_parameters):  # what cannot be done is said at once
@@ -213,7 +225,8 @@ def _with_members(
 
     seeds = task.rng.integers(2**32, size=n_members - 1).tolist()
     members: list[LearnedSDE] = []
-    with Progress(progress) as bar, ThreadPoolExecutor(n_threads() if task.data.in_memory else 1) as pool:
+    n = n_threads() if task.data.in_memory else 1
+    with Progress(progress) as bar, one_blas_thread, ThreadPoolExecutor(n) as pool:
         for other in pool.map(member, seeds):
             members.append(other)
             n = len(members) + 1

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import RNG, Float, InputError, Option, count, flag, fraction, generator, one_of, positive
+from itofit._checks import RNG, Float, InputError, Option, count, flag, fraction, generator, one_of, positive, shown
 from itofit.data.names import Kind
 from itofit.matrices.links import LINKS, Link, LinkName
 from itofit.matrices.symmetric import LEAST_FLOOR, Structure
@@ -56,6 +56,8 @@ def _members(name: str, value: object) -> None:
 
 NoiseOption = Literal["auto", False] | float | npt.ArrayLike
 """What errors of measurement may be said to be."""
+LARGEST_NOISE = 1e150
+"""Standard deviation of errors whose square is still finite."""
 LEAST_EIGENVALUE = -1e-9
 """Of a covariance of errors in units of its diagonal: less is no rounding."""
 
@@ -65,16 +67,19 @@ def _measurement_noise(name: str, value: object) -> None:
         return
     expected = "{option} must be 'auto', False, a standard deviation > 0, one for each variable, or a covariance matrix"
     option = Option(name)
-    if isinstance(value, str | bool | np.bool_) or value is None:
-        raise InputError(expected + ", got {value!r}", option=option, value=value)
+    if isinstance(value, str | bool | np.bool_ | np.timedelta64) or value is None:
+        raise InputError(expected + ", got {value}", option=option, value=shown(value))
     try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(expected + ", got {value!r}", option=option, value=value) from None
+        with np.errstate(over="ignore"):  # infinite then
+            array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(expected + ", got {value}", option=option, value=shown(value)) from None
     if array.ndim > 2 or (array.ndim == 2 and array.shape[0] != array.shape[1]) or not array.size:
         raise InputError(expected + ", got an array of shape {shape}", option=option, shape=array.shape)
-    if not np.isfinite(array).all():
-        raise InputError("{option} must be finite, got {value!r}", option=option, value=value)
+    if not (np.abs(array) < LARGEST_NOISE).all():
+        raise InputError(
+            "{option} must be finite and of a size that can be squared, got {value!r}", option=option, value=value
+        )
     if array.ndim < 2:
         if not (array > 0).all():
             raise InputError(expected + ", got {value!r}; no errors are False", option=option, value=value)

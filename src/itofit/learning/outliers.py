@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import DataWarning, InputError
+from itofit._checks import DataWarning, InputError, user_level
 from itofit.data.filtered import those
 from itofit.data.names import plural
 from itofit.data.passes import add_up
@@ -52,6 +52,6 @@ def without_outliers(task: Task) -> Task:
         f"{plural(n, 'transition')} left out that {'starts' if n == 1 else 'start'} far from all others ({others}). "
         "If the dynamics lead there, observe more on the way",
         DataWarning,
-        stacklevel=3,
+        stacklevel=user_level(),
     )
     return replace(task, data=data, survey=kept)

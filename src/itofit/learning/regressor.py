@@ -8,7 +8,8 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from itofit._checks import Float
+from itofit._blocks import one_blas_thread
+from itofit._checks import Float, InputError
 from itofit._progress import Progress
 from itofit.data.rows import ArrayRows
 from itofit.learning.paper.regression import Rows, TrainingSet, fit_series
@@ -16,6 +17,9 @@ from itofit.learning.verdicts import warn_if_unsettled
 from itofit.waves.normal_equations import Form
 from itofit.waves.parameters import ARFF, Pairing
 from itofit.waves.scaling import Scaling
+
+LEAST_SPREAD, LARGEST_SPREAD = 1e-140, 1e140
+"""Sizes of targets that can be squared."""
 
 
 class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -80,16 +84,24 @@ class ARFFRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> ARFFRegressor:
         """Learn from points X of shape (n, m) and targets y of shape (n,) or (n, p)."""
-        points, targets = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # of the sums by which it is seen that all are finite
+            points, targets = validate_data(
+                self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2
+            )
         targets = np.asarray(targets, dtype=np.float64)
         self._one_output = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
-        spread = targets.std(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # infinite then
+            spread = targets.std(axis=0)
+            reach = np.ptp(points, axis=0)
+        size = np.abs(targets).max(axis=0)
+        if not ((size == 0) | ((size > LEAST_SPREAD) & (size < LARGEST_SPREAD))).all():
+            raise InputError("y is of a size whose square double precision does not hold; change its unit")
+        if not np.isfinite(reach).all():
+            raise InputError("X is too large for double precision; change its unit")
         parameters = self.get_params()
         seed = int(check_random_state(parameters.pop("random_state")).randint(np.iinfo(np.int32).max))
-        with Progress(None) as bar:
+        with Progress(None) as bar, one_blas_thread:  # as in `fit`
             random = np.random.default_rng(seed)
             rows = Rows(
                 data=ArrayRows(points, targets),

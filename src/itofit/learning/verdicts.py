@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from itofit._checks import ConvergenceWarning, DataWarning, Either, Float, InputError, Message, Variable
+from itofit._checks import ConvergenceWarning, DataWarning, Either, Float, InputError, Message, Variable, user_level
 from itofit.data.dependence import dependent_input
 from itofit.data.names import HasVariables, has_given_names
 from itofit.data.passes import Data
@@ -25,10 +25,14 @@ LARGEST_STEP_PENALTY = 3.0
 """mean(h) · mean(1/h), the variance of the drift relative to steps of one length, above which `fit` warns."""
 NO_NOISE = 1e-9
 """Share of the variance of rates below which residuals are errors of the fit."""
+SINGULAR = 5e-8
+"""Share of the variance of an output's noise that the noise of others leaves over, below which it is rounding."""
+TAKES_PART = 1e-3
+"""Coefficient of another output, in units of standard deviations, above which it is part of a combination."""
 LARGEST_FLOORED_SHARE = 0.1
 """Share of the data that needs the floor above which `fit` warns."""
-LARGEST_INPUT, LEAST_SQUARE, LARGEST_SQUARE = 1e300, 1e-200, 1e200
-"""Sizes whose squares and products double precision holds."""
+LARGEST_INPUT, LEAST_SQUARE, LARGEST_SQUARE = 1e300, 1e-140, 1e140
+"""Sizes of inputs, and of squares of increments / √h whose own squares and products double precision holds."""
 
 
 def check_learnable(survey: Survey, data: Data) -> None:
@@ -66,7 +70,8 @@ def check_learnable(survey: Survey, data: Data) -> None:
             )
         if not LEAST_SQUARE < survey.largest_square[place] < LARGEST_SQUARE:
             raise InputError(
-                "{column} is of a size whose square double precision does not hold; change its unit", column=column
+                "{column} is of a size whose fourth power double precision does not hold; change its unit",
+                column=column,
             )
     _check_independent(survey, data)
 
@@ -115,7 +120,7 @@ def warn_of_uneven_steps(survey: Survey) -> None:
             f"about {np.sqrt(penalty):.1f} times less accurate than it could be; leave them out, as in "
             "data[data.h > ...]",
             DataWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 
@@ -127,14 +132,14 @@ def warn_if_unsettled(training: Training, label: str) -> None:
             f"{label} ended at max_iterations = {training.n_iterations} before its {judge} settled; "
             "allow more iterations",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 
 def warn_of_failures(sde: LearnedSDE, survey: Survey, options: FitOptions) -> None:
     """Warn, in the name of the caller's caller, of what a look at the summary would tell."""
     for text in (*_failures(sde, survey), *_failures_of_steps(sde, options)):
-        warnings.warn(text, DataWarning, stacklevel=3)
+        warnings.warn(text, DataWarning, stacklevel=user_level())
 
 
 def _failures(sde: LearnedSDE, survey: Survey) -> Iterator[str]:
@@ -147,6 +152,7 @@ def _failures(sde: LearnedSDE, survey: Survey) -> Iterator[str]:
                 column=_variable(sde, "increments", place),
                 share=share,
             )
+    yield from _singular_noise(sde)
     training = sde.drift_function.training
     if training.by_evidence:
         return
@@ -159,6 +165,26 @@ def _failures(sde: LearnedSDE, survey: Survey) -> Iterator[str]:
         yield (
             f"the learned covariance needed its floor at {sde.floored_share:.0%} of the data and means little there; "
             "is the noise far weaker in places, or absent?"
+        )
+
+
+def _singular_noise(sde: LearnedSDE) -> Iterator[str]:
+    """Outputs whose noise is a linear combination of that of outputs before them."""
+    L = sde.floor_factor / np.linalg.norm(sde.floor_factor, axis=1)[:, None]
+    independent = [place for place in range(len(L)) if L[place, place] ** 2 >= SINGULAR]
+    for place in sorted({*range(len(L))} - {*independent}):
+        before = [other for other in independent if other < place]
+        weights = np.linalg.lstsq(L[before].T, L[place])[0]
+        others = {
+            f"other_{i}": _variable(sde, "increments", other)
+            for i, other in enumerate(np.array(before)[np.abs(weights) > TAKES_PART].tolist())
+        }
+        listed = " and ".join(f"{{{name}}}" for name in others)
+        yield Message(
+            f"the noise of {{column}} follows from that of {listed} in every row: the covariance is singular, and its "
+            "smallest eigenvalues are limits and no result; learn from independent columns",
+            column=_variable(sde, "increments", place),
+            **others,
         )
 
 

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import InputError, ModelFileError, count, flag, one_of, positive
+from itofit._checks import InputError, ModelFileError, count, flag, generator, one_of, positive
 from itofit.data.names import Kind
 from itofit.data.periods import is_periodic
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
+from itofit.model.in_use import check_finite_in_use
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.training import (
     Candidate,
@@ -60,33 +61,50 @@ RECORDS = (
 """Classes that a model consists of, besides models themselves."""
 LARGEST = 1e300
 """Stands for infinity where limits are checked."""
-NOT_A_MODEL = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError)
+NOT_A_MODEL = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError)
 """What making records of parts that do not fit together raises; the last two for absurd numbers and deep nesting."""
 
 
 def write_model(path: str | os.PathLike[str], sde: LearnedSDE) -> None:
-    """Write a model to a file, whole or not at all."""
+    """Write a model to a file, whole or not at all; what will be written is read first, as it will be loaded."""
+    storage.checked_target(path)
+    content = storage.archive(*packed_model(sde))
+    try:
+        read_model(content, type(sde))
+    except ModelFileError as error:
+        raise ModelFileError(
+            f"nothing was written to {os.fspath(path)}: it could not be loaded again; {error}"
+        ) from error
+    storage.write_whole(path, content)
+
+
+def packed_model(sde: LearnedSDE) -> tuple[Arrays, dict[str, Any]]:
+    """Arrays and metadata of the file of a model."""
     arrays, plain = _packed(sde)
-    storage.write(path, arrays, {"model": plain})
+    return arrays, {"model": plain}
 
 
-def read_model(path: str | os.PathLike[str], model: type[M]) -> M:
-    """Read a model; a ModelFileError says what is wrong with the file if it holds none."""
-    arrays, metadata = storage.read(path)
+def read_model(path: str | os.PathLike[str] | bytes, model: type[M]) -> M:
+    """Read a model from a file or from its content; a ModelFileError says what is wrong with it if it holds none."""
+    kinds = {kind.__name__: kind for kind in (*RECORDS, model)}
+    arrays, metadata = storage.read(path, lambda metadata: _array_names(metadata.get("model"), kinds))
     plain: Any = metadata.get("model")
     if "formula" in metadata:
         raise ModelFileError(f"{path} holds a formula: read it with itofit.load_formula")
     try:
         _check_kind("the model in its metadata", plain, dict)
-        sde = _unpacked(arrays, plain, {kind.__name__: kind for kind in (*RECORDS, model)})
+        sde = _unpacked(arrays, plain, kinds)
         if not isinstance(sde, model):
             raise InputError(f"it holds a {type(sde).__name__}")
         for each in _models_in(sde):
             _check_model(each)
-        _check_nothing_else(sde, arrays, plain)
+        _check_nothing_else(sde, plain)
+        for each in _models_in(sde):
+            check_finite_in_use(each)
         return sde
     except NOT_A_MODEL as error:
-        raise ModelFileError(f"{path} is not a complete itofit model: {error}") from error
+        name = "the model" if isinstance(path, bytes) else os.fspath(path)
+        raise ModelFileError(f"{name} is not a complete itofit model: {error}") from error
 
 
 # Records as arrays and JSON
@@ -123,6 +141,21 @@ def _packed(record: object) -> tuple[Arrays, dict[str, Any]]:
         else:
             plain[name] = value.item() if isinstance(value, np.generic) else value
     return arrays, plain
+
+
+def _array_names(plain: object, kinds: Mapping[str, Callable[..., object]]) -> set[str]:
+    """Names of the arrays that a record and those within it have: of fields that are not in JSON."""
+    if not isinstance(plain, dict) or not isinstance(plain.get("kind of record"), str):
+        return set()
+    kind = kinds.get(plain["kind of record"])
+    names = set() if kind is None else {name for name in _field_names(kind) if name not in plain}
+    for name, content in plain.items():
+        if isinstance(content, dict):
+            names |= {f"{name}.{key}" for key in _array_names(content, kinds)}
+        elif isinstance(content, list):
+            for place, part in enumerate(content):
+                names |= {f"{name}.{place}.{key}" for key in _array_names(part, kinds)}
+    return names
 
 
 def _unpacked(arrays: Arrays, plain: Mapping[str, Any], kinds: Mapping[str, Callable[..., object]]) -> object:
@@ -167,12 +200,9 @@ def _models_in(sde: M) -> Iterator[M]:
     yield sde
 
 
-def _check_nothing_else(sde: LearnedSDE, arrays: Arrays, plain: object) -> None:
-    """Raise if a file holds something that the model made of it does not."""
-    own_arrays, own_plain = _packed(sde)
-    other = sorted(arrays.keys() - own_arrays.keys())
-    if other:
-        raise InputError(f"no part of a model is called {', '.join(other)}")
+def _check_nothing_else(sde: LearnedSDE, plain: object) -> None:
+    """Raise if metadata hold something that the model made of them does not."""
+    _, own_plain = _packed(sde)
     if json.loads(json.dumps(own_plain)) != plain:
         raise InputError("its metadata are not those of the model that they make")
 
@@ -329,7 +359,8 @@ def _check_measurement(sde: LearnedSDE) -> None:
 
 def _check_origin(sde: LearnedSDE) -> None:
     """The same for what a model says of how it was made."""
-    count("seed", 0 if sde.seed is None else sde.seed, least=0)
+    if sde.seed is not None:
+        generator(sde.seed)  # raises if it is none
     for name in ("version", "searched_on"):
         if not isinstance(getattr(sde, name), str):
             raise InputError(f"{name} must be a string, got {getattr(sde, name)!r}")

@@ -17,7 +17,7 @@ def shown_p(p: float) -> str:
     return f"p = {p:.2g}" if p >= LEAST_P else f"p < {LEAST_P:g}"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MeasurementNoise:
     """Errors of measurement: y = x + η, η ~ N(0, Λ), independent at each observation.
 
@@ -54,6 +54,10 @@ class MeasurementNoise:
         """Standard errors of these, shape (d,)."""
         return np.asarray(np.diagonal(self.std) / (2 * np.maximum(self.sd, 1e-300)))
 
+    def __repr__(self) -> str:
+        sds = ", ".join(f"{value:.3g}" for value in self.sd)
+        return f"MeasurementNoise(sd = {sds}{', known' if self.known else ''})"
+
     def text(self, names: tuple[str, ...]) -> str:
         """One line in words."""
         known = "given, " if self.known else ""
@@ -65,7 +69,7 @@ class MeasurementNoise:
         return f"{known}standard deviation {sds}{'' if self.known else gain}; f and Σ are without it"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HiddenVelocity:
     """Velocities of a second-order system whose positions alone were observed, where a track starts.
 
@@ -80,3 +84,7 @@ class HiddenVelocity:
     mean: Float
     covariance: Float
     substeps: int
+
+    def __repr__(self) -> str:
+        speeds = ", ".join(f"{value:.3g}" for value in np.sqrt(np.diagonal(self.covariance)))
+        return f"HiddenVelocity(sd of velocities where tracks start = {speeds}, {self.substeps} substeps)"

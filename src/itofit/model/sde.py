@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
@@ -13,7 +12,6 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import (
     RNG,
     Either,
-    ExtrapolationWarning,
     Float,
     InputError,
     Option,
@@ -34,15 +32,17 @@ from itofit.data.periods import endless, wrapped
 from itofit.data.trajectories import frame_of
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import Factor, factors, square_root
+from itofit.model.calls import explaining
 from itofit.model.drivers import Drive, driver_of, refuse_state_alone
 from itofit.model.finite_step import Scheme, moments_of_step
 from itofit.model.hidden.observed import innovations, total_loss
+from itofit.model.hints import SIMULATE, Hints
 from itofit.model.likelihood import gaussian_nll, summed
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
-from itofit.model.simulation import Outside, Steps, gaussian_paths, not_simulated, outside_text
+from itofit.model.simulation import LONGEST, Outside, Steps, gaussian_paths, not_simulated, warn_of_extrapolation
 
 
-class SDE(ABC):
+class SDE(Hints, ABC):
     """A stochastic differential equation dx = f(x) dt + σ(x) dW, Σ = σσᵀ.
 
     A subclass gives `drift` and `covariance`, the numbers and names of inputs and outputs, how the inputs follow from
@@ -188,8 +188,8 @@ class SDE(ABC):
             text = "{h} must be one number or have shape ({n},), one for each point, got {got}"
             raise InputError(text, h=Option("h"), n=len(x), got=steps.shape)
         steps = np.broadcast_to(steps, len(x))
-        if not (np.isfinite(steps) & (steps > 0)).all():
-            raise InputError("{h} must be > 0, got {got}", h=Option("h"), got=steps.min())
+        if not ((steps > 0) & (steps < LONGEST)).all():
+            raise InputError("{h} must be > 0 and < 1e100, got {got}", h=Option("h"), got=(steps.min(), steps.max()))
         return self._moments(x, steps, self._checked_scheme(scheme))
 
     def _moments(self, x: Float, h: Float, scheme: Scheme, *, within: bool = False) -> tuple[Float, Float]:
@@ -324,6 +324,7 @@ class SDE(ABC):
         progress: bool | None = None,
         as_frame: Literal[True],
     ) -> Any: ...  # noqa: ANN401
+    @explaining(**SIMULATE)
     def simulate(
         self,
         x0: npt.ArrayLike,
@@ -405,8 +406,7 @@ class SDE(ABC):
         steps = self._steps(dt, scheme, outside)._replace(covariates=None if driver is None else driver.at)
         with Progress(progress) as bar, one_blas_thread:  # set once, and not for each of many small products
             paths, share_outside = gaussian_paths(random, starts, dt, n_steps, steps, bar)
-        if share_outside and outside != "stop":
-            warnings.warn(outside_text(share_outside, outside), ExtrapolationWarning, stacklevel=2)
+        warn_of_extrapolation(getattr(self, "data", None), dt, share_outside, outside)
         if flag("observed", observed) and self.measurement_noise is not None:
             root = square_root(self.measurement_noise.covariance[None], "symmetric")[0]
             seen = paths[:, :, : self.n_outputs]  # positions, if there are velocities as well

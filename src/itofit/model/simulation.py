@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from itofit._checks import Either, Float, InputError
+from itofit._checks import Either, ExtrapolationWarning, Float, InputError, user_level
 from itofit._progress import Progress
 from itofit.data.periods import wrapped
+from itofit.model.training import DataSummary
 
 Outside = Literal["nearest", "extrapolate", "stop"]
+LONGEST = 1e100
+"""Steps that can be squared are shorter."""
+LONG_STEP = 5.0
+"""In units of the mean step of the data: with longer ones a simulation is not of what was learned."""
 Rates = Callable[[Float], tuple[Float, Float]]
 """Mean and a root of the covariance of a step, both per time: arrays of shape (n, s) to (n, d) and (n, d, d)."""
 
@@ -93,6 +99,28 @@ def _a_third_on(state: Float, held: Float | None, dt: float, box: Float, outside
     d = state.shape[1] // 2
     at = _with(np.concatenate([state[:, :d] + dt / 3 * state[:, d:], state[:, d:]], axis=1), held)
     return at if outside == "extrapolate" else np.clip(at, box[0], box[1])
+
+
+def warn_of_extrapolation(data: DataSummary | None, dt: float, share_outside: float, outside: Outside) -> None:
+    """Warn, in the name of the user, of steps outside the range of the data, or far longer than theirs.
+
+    Parameters
+    ----------
+    data : DataSummary or None
+        What an equation was learned from, if it was.
+    dt : float
+    share_outside : float
+        Share of the steps that were outside the range.
+    outside : {"nearest", "extrapolate", "stop"}
+    """
+    if share_outside and outside != "stop":
+        warnings.warn(outside_text(share_outside, outside), ExtrapolationWarning, stacklevel=user_level())
+    if data is not None and dt > LONG_STEP * data.h_mean:
+        text = (
+            f"dt = {dt:.3g} is {dt / data.h_mean:.3g} times the mean step of the data: in so long a step drift and "
+            f"noise change in ways that were not observed; take dt = {data.h_mean:.3g} or less, and more steps"
+        )
+        warnings.warn(text, ExtrapolationWarning, stacklevel=user_level())
 
 
 def outside_text(share: float, outside: Outside) -> str:

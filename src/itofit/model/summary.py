@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from itofit._checks import printable
 from itofit.data.names import plural
 from itofit.data.periods import periods_text
 from itofit.matrices.links import LINKS, LinkName
@@ -68,7 +69,7 @@ def summary_of(sde: LearnedSDE) -> str:
     if sde.data.work is not None:
         lines.append(_line("work", str(sde.data.work)))
     lines.append(_line("seed", "a generator was given" if sde.seed is None else str(sde.seed)))
-    return "\n".join(lines)
+    return printable("\n".join(lines))  # names may come from files of others
 
 
 def _line(label: str, text: str) -> str:

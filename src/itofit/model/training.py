@@ -128,7 +128,7 @@ class LearnedFunction:
 
 def variances(values: Float, p: int) -> Float:
     """Of p outputs, from values (n, p·q) of functions whose squares add up to them: shape (n, p)."""
-    return np.asarray((values.reshape(len(values), p, -1) ** 2).sum(axis=2))
+    return np.asarray((values.reshape(len(values), p, values.shape[1] // p) ** 2).sum(axis=2))
 
 
 def with_members(own: Float, values: Float, others: list[Float]) -> Float:
@@ -226,7 +226,7 @@ class Candidate(NamedTuple):
     loss: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StepCorrection:
     """How far drift and covariance were corrected for the length of the observed steps.
 
@@ -284,6 +284,9 @@ class StepCorrection:
             return f"not corrected for h = {self.h:.4g}: {NOT_CORRECTED[self.outcome]}"
         held = f"; held back at {self.distrusted:.1%} of the data" if self.distrusted >= 0.0005 else ""
         return f"corrected for h = {self.h:.4g}: {self._drift_text()}, {self._covariance_text()}{held}"
+
+    def __repr__(self) -> str:
+        return f"StepCorrection({self})"
 
     def _drift_text(self) -> str:
         if not self.signal.any():

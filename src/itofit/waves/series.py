@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from itofit._blocks import BLOCK_ROWS, map_chunks, one_blas_thread
 from itofit._checks import Complex, Float, columns
+from itofit.data.names import plural
 from itofit.data.rows import column_range, scaled
 from itofit.waves.chebyshev import evaluate, evaluation_seconds, expansion, n_terms
 from itofit.waves.trigonometry import cos_sin
@@ -31,6 +32,8 @@ HIGHEST_FREQUENCY = 40.0
 """Relative to half the range of the points: beyond, rounding in polynomials of high degree would be felt."""
 FEWEST_POINTS = 4096
 """For fewer points the polynomials are not worth their set-up."""
+FARTHEST = 1e150
+"""Scaled inputs beyond are taken to be there: phases of waves must be finite, and mean nothing there."""
 FEATURE = 4e-9
 """Seconds of one core to make and add one feature at one point."""
 
@@ -107,7 +110,7 @@ def _polynomial_sum(omega: Float, beta: Complex, u: Float, middle: Float, half: 
     return out
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FourierSeries:
     """x ↦ offset + Re Σ_k β̂_k exp(i ω_k·(x − shift)/scale), with its derivatives.
 
@@ -182,4 +185,15 @@ class FourierSeries:
 
     def _scaled(self, x: npt.ArrayLike) -> Float:
         points = columns("x", x, n_columns=self.n_inputs)
-        return scaled(points, self.shift, self.scale)
+        with np.errstate(over="ignore"):
+            u = scaled(points, self.shift, self.scale)
+        if u.size and max(-u.min(), u.max()) > FARTHEST:
+            u = np.clip(u, -FARTHEST, FARTHEST)
+        return u
+
+    def __repr__(self) -> str:
+        waves, inputs, outputs = (
+            plural(n, word)
+            for n, word in ((self.n_features, "wave"), (self.n_inputs, "input"), (self.n_outputs, "output"))
+        )
+        return f"FourierSeries({waves}, {inputs}, {outputs})"

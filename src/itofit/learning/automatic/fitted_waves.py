@@ -17,6 +17,8 @@ from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, monomial_w
 
 LEAST_EIGENVALUE = 1e-14
 """Of the residuals' covariance, relative to that of the targets: less is rounding."""
+LEAST_SQUARES = 0.5
+"""Of outputs V y in units of noise, for each observation: less is rounding, in directions without any noise."""
 ROWS_OF_DOUBT, LEAST_SQUARE = 100.0, 3.0
 """For each of the m² linear terms of m variables: with fewer rows they are doubted, with more their squares are assumed
 to be so many times what noise makes of them, at least, so that they are shrunk but little."""
@@ -150,6 +152,7 @@ def regressed(
 ) -> FittedWaves:
     """The regression of V y, for A and b = Xᵀ W y."""
     squares, right = np.einsum("ij,jk,ik->i", V, targets.squares, V), b @ V.T
+    squares = np.maximum(squares, LEAST_SQUARES * targets.n)
     with one_blas_thread:
         fits = [regress(A, right[:, j], float(squares[j]), targets.n, basis, ridge) for j in range(len(V))]
     return FittedWaves(basis, kind, A, b, V, fits)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from itofit._checks import DataWarning, Float, InputError, Option
+from itofit._checks import DataWarning, Float, InputError, Option, user_level
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic
 from itofit.learning.noisy.noise_test import LEAST_PAIRS, LEAST_SHARE, LEVEL, LagProducts, lag_products
@@ -69,7 +69,7 @@ def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
             "the tracks seem to carry errors of measurement, but these could not be told from the noise of the system "
             f"({error}): they count as noise of the system",
             DataWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
         return None
     if known is None and p > LEVEL:
@@ -119,5 +119,5 @@ def _warn_if_larger_than_motion(fitted: Fitted, lags: LagProducts) -> None:
             f"errors of measurement have {ratio:.0f} times the variance of the system's own noise in a step: only what "
             f"lasts about {int(2 * np.sqrt(ratio))} observations can be seen",
             DataWarning,
-            stacklevel=4,
+            stacklevel=user_level(),
         )

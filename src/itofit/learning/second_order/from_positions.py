@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from itofit._checks import DataWarning, Either, Float, InputError, Message, Option
+from itofit._checks import DataWarning, Either, Float, InputError, Message, Option, user_level
 from itofit.data.transitions import Transitions
 from itofit.learning.long_steps import LONGEST, USUAL, shortened
 from itofit.learning.noisy.noise_test import LEVEL, p_of_gain
@@ -112,7 +112,7 @@ def _warn_of_first_order(positions: Transitions) -> None:
                 first=Either(python="Transitions.from_trajectories", command="the same without --second-order"),
             ),
             DataWarning,
-            stacklevel=5,
+            stacklevel=user_level(),
         )
 
 
@@ -127,7 +127,7 @@ def _warn_of_large_errors(sde: LearnedSDE, positions: Transitions) -> None:
                 f"errors of measurement are {own:.0%} of the variance of {name}: little of its motion can be seen, and "
                 "less of the force",
                 DataWarning,
-                stacklevel=5,
+                stacklevel=user_level(),
             )
 
 

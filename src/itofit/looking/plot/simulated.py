@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 1000
 """Longer trajectories are cut into pieces of so many steps, each simulated from its own observed start."""
-PATH_STEPS = 200_000
-"""Steps of all simulated paths together, unless a number of paths is given."""
+PATH_STEPS, PATH_STEPS_MANY = 200_000, 40_000
+"""Steps of all simulated paths together, unless a number of paths is given: with few inputs, whose functions are fast
+to evaluate, and with many."""
+MANY_INPUTS = 4
 SHOWN = (0.001, 0.999)
 """Quantiles between which distributions are drawn, so that a few outliers do not decide the range."""
 
@@ -116,7 +118,8 @@ def compare(sde: LearnedSDE, data: Data, c: int, n_paths: int | None, rng: np.ra
 def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random.Generator) -> dict[str, Compared]:
     """Values of each variable, from the same paths; positions of an underdamped system need trajectories."""
     rows, begin, length = starts(data, rng)
-    copies = -(-PATH_STEPS // len(rows)) if n_paths is None else -(-n_paths // len(begin))
+    wanted = PATH_STEPS if sde.n_inputs < MANY_INPUTS else PATH_STEPS_MANY
+    copies = -(-wanted // len(rows)) if n_paths is None else -(-n_paths // len(begin))
     first, later = simulate(sde, rows, begin, length, copies, rng)
     after_start = np.ones(len(rows), dtype=bool)
     after_start[begin] = False
