@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from itofit.learning.fit import fit
     from itofit.learning.regressor import ARFFRegressor
     from itofit.looking.check import Diagnosis, Finding, check
+    from itofit.looking.compare import Comparison, compare
 
 __all__ = [
     "ARFF",
     "ARFFRegressor",
     "BlockedTransitions",
+    "Comparison",
     "ConvergenceWarning",
     "DataWarning",
     "Diagnosis",
@@ -49,6 +51,7 @@ __all__ = [
     "Transitions",
     "__version__",
     "check",
+    "compare",
     "fit",
     "load",
     "plot",
@@ -59,9 +62,11 @@ __all__ = [
 
 _LATER = {
     "ARFFRegressor": "learning.regressor",
+    "Comparison": "looking.compare",
     "Diagnosis": "looking.check",
     "Finding": "looking.check",
     "check": "looking.check",
+    "compare": "looking.compare",
     "fit": "learning.fit",
     "read_transitions": "data.files",
 }
