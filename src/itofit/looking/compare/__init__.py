@@ -17,7 +17,7 @@ from itofit._checks import RNG, Float, InputError, count, fraction, generator
 from itofit.data.passes import Data
 from itofit.data.periods import endless
 from itofit.looking.compare.comparison import AnswerDifference, Band, Comparison, simultaneous_band
-from itofit.looking.compare.condition_test import ConditionTest, tests
+from itofit.looking.compare.condition_test import ConditionTest, condition_tests
 from itofit.looking.plot.views import checked
 from itofit.model.learned import LearnedSDE
 
@@ -188,7 +188,7 @@ def _tested(
         return None, "give the data of both conditions to test for a difference"
     if any(sde.measurement_noise is not None or sde.hidden_velocity is not None for sde in (a, b)):
         return None, "states were not observed exactly, so bands alone tell"
-    found = tests(a, b, data_a, data_b)
+    found = condition_tests(a, b, data_a, data_b)
     return found, "" if found else "too few transitions"
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -178,6 +179,32 @@ class Comparison:
             + (f" ± {own.std:.2g}" if np.isfinite(own.std) else "")
             for own in self.answers
         )]  # fmt: skip
+
+    def as_dict(self) -> dict[str, Any]:
+        """The comparison in numbers, lists and words, as JSON can hold them."""
+        tested = {"drift": self.drift_test, "noise": self.noise_test}
+        return {
+            "names": list(self.names),
+            "level": self.level,
+            "drift_differs": self.drift_differs,
+            "noise_differs": self.noise_differs,
+            "tests": {what: None if own is None else own._asdict() for what, own in tested.items()},
+            "why_not_tested": self.why_not_tested,
+            "points": self.points.tolist(),
+            "drift": {name: own.tolist() for name, own in self.drift._asdict().items()},
+            "variance_ratio": {name: own.tolist() for name, own in self.variance_ratio._asdict().items()},
+            "answers": [asdict(own) for own in self.answers],
+        }
+
+    def picture(self, form: str = "png") -> bytes:
+        """The figure of `plot` as the bytes of a file: "png", "svg" or "pdf"."""
+        from matplotlib.figure import Figure  # noqa: PLC0415
+
+        from itofit.looking.compare.drawing import figure_size  # noqa: PLC0415
+
+        whole, content = Figure(figsize=figure_size(self), layout="constrained"), BytesIO()
+        self.plot(whole).savefig(content, format=form, dpi=150)
+        return content.getvalue()
 
     def plot(self, figure: Figure | None = None) -> Figure:
         """Drift and variance of both conditions, and below them their differences with simultaneous bands.

@@ -3,16 +3,20 @@
 Both are explained by one equation, the mean of those that were learned from each, with the mean rate g and the
 covariance S of a step. What that leaves of the steps of data set c,
 
-    r = Δx − h g,    z = L⁻¹ r / √h  with  LLᵀ = S,
+    r = Δx − h g,
 
 is regressed on polynomials φ (R of them) of the inputs, with weights S⁻¹: under one equation the coefficients of both
 data sets agree, whatever g leaves out, if polynomials can express that. Errors of g cancel. With W = S⁻¹,
 
     G = Σ h φφᵀ ⊗ W,    c = G⁻¹ Σ φ ⊗ W r,    Cov c = G⁻¹ (Σ h φφᵀ ⊗ W S_c W) G⁻¹,
 
-and (c_a − c_b)ᵀ (Cov c_a + Cov c_b)⁻¹ (c_a − c_b) is χ² of as many degrees of freedom as there are coefficients. The
-same with the products z_i z_j, whose covariances are taken from the data, tells whether the noise differs. Steps of a
-track need not be independent of each other for that: what is left of a step is, given all steps before it.
+and (c_a − c_b)ᵀ (Cov c_a + Cov c_b)⁻¹ (c_a − c_b) is χ² of as many degrees of freedom as there are coefficients.
+
+Whether the noise differs is told by the same with products z_i z_j, whose covariances are taken from the data. Here z
+is what the equation of each data set leaves of its own steps, without what their length makes of noise (a steeper drift
+makes less of the same noise), in units of the mean of both Σ.
+
+Steps of a track need not be independent of each other: what is left of a step is, given all steps before it.
 
 Polynomials take few coefficients, so that a difference all over the range is seen early; they are of places within two
 standard deviations of the mean, and constant beyond, so that no single row decides.
@@ -113,7 +117,7 @@ class _Coefficients(NamedTuple):
     covariance: Float
 
 
-def tests(a: SDE, b: SDE, data_a: Data, data_b: Data) -> tuple[ConditionTest, ConditionTest] | None:
+def condition_tests(a: SDE, b: SDE, data_a: Data, data_b: Data) -> tuple[ConditionTest, ConditionTest] | None:
     """Tests of the drift and of the noise; None if there are too few rows."""
     n_least = min(len(data_a), len(data_b))
     m, d = a.n_inputs, a.n_outputs
@@ -159,7 +163,9 @@ def _sums_of(data: Data, both: tuple[SDE, SDE], own: int, bases: tuple[Polynomia
         S = np.mean(covariances, axis=0)
         left = block.increments - h[:, None] * np.mean(rates, axis=0)
         W = np.linalg.inv(S)
-        z = np.linalg.solve(np.linalg.cholesky(S), left[:, :, None])[:, :, 0] / np.sqrt(h)[:, None]
+        sigmas = [sde.covariance(x) for sde in both]
+        own_left = (block.increments - h[:, None] * rates[own]) / np.sqrt(h)[:, None]
+        z = _standardised(own_left, covariances[own], sigmas[own], np.mean(sigmas, axis=0))
         phi, psi = (basis(x) for basis in bases)
         size = d * phi.shape[1]
         products = z[:, i] * z[:, j]
@@ -174,6 +180,20 @@ def _sums_of(data: Data, both: tuple[SDE, SDE], own: int, bases: tuple[Polynomia
         )
 
     return add_up(data, of_block, most_rows=BATCH_ROWS)
+
+
+def _standardised(left: Float, covariance: Float, sigma: Float, mean: Float) -> Float:
+    """z (n, d): what is left of steps, as noise of the covariance σ would be without their length, in units of a mean.
+
+    Parameters
+    ----------
+    left : array of shape (n, d)
+        r / √h, of covariance `covariance` (n, d, d) by the equation that was learned from these steps.
+    sigma, mean : arrays of shape (n, d, d)
+        Σ of that equation, and the mean of both.
+    """
+    root, step, unit = (np.linalg.cholesky(own) for own in (sigma, covariance, mean))
+    return np.linalg.solve(unit, root @ np.linalg.solve(step, left[:, :, None]))[:, :, 0]
 
 
 def _scheme(both: tuple[SDE, SDE]) -> Scheme:

@@ -24,18 +24,23 @@ MOST = 4
 """Inputs and outputs that are drawn."""
 
 
+def figure_size(comparison: Comparison) -> tuple[float, float]:
+    """Width and height of the figure, in inches."""
+    m, d = min(comparison.a.n_inputs, MOST), min(comparison.a.n_outputs, MOST)
+    return (PANEL[0] * 2 * d, PANEL[1] * 2) if comparison.a.n_inputs == 1 else (PANEL[0] * m, PANEL[1] * 2 * d)
+
+
 def drawn(comparison: Comparison, figure: Figure | None) -> Figure:
     """All panels on a figure."""
     m, d = min(comparison.a.n_inputs, MOST), min(comparison.a.n_outputs, MOST)
+    figure = figure_or_new(figure, figure_size(comparison))
     if comparison.a.n_inputs == 1:
-        figure = figure_or_new(figure, (PANEL[0] * 2 * d, PANEL[1] * 2))
         axes = figure.subplots(2, 2 * d, squeeze=False, sharex=True)
         for j in range(d):
             _functions_of_one(comparison, j, axes[0, 2 * j], axes[0, 2 * j + 1])
             _difference(comparison, "drift", 0, j, axes[1, 2 * j])
             _difference(comparison, "noise", 0, j, axes[1, 2 * j + 1])
     else:
-        figure = figure_or_new(figure, (PANEL[0] * m, PANEL[1] * 2 * d))
         axes = figure.subplots(2 * d, m, squeeze=False, sharex="col", sharey="row")
         for j in range(d):
             for i in range(m):
