@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from itofit.learning.fit import fit
     from itofit.learning.regressor import ARFFRegressor
     from itofit.looking.check import Diagnosis, Finding, check
+    from itofit.looking.compare import Comparison, compare
     from itofit.looking.report import report
     from itofit.model.formula.formula_sde import Formula, load_formula
     from itofit.model.hidden.observed import States
@@ -35,6 +36,7 @@ __all__ = [
     "ARFF",
     "ARFFRegressor",
     "BlockedTransitions",
+    "Comparison",
     "ConvergenceWarning",
     "DataWarning",
     "Diagnosis",
@@ -55,6 +57,7 @@ __all__ = [
     "Transitions",
     "__version__",
     "check",
+    "compare",
     "dynamics",
     "fit",
     "load",
@@ -69,6 +72,7 @@ _LATER = {
     "ARFF": "waves.parameters",
     "ARFFRegressor": "learning.regressor",
     "BlockedTransitions": "data.blocked",
+    "Comparison": "looking.compare",
     "ConvergenceWarning": "_checks",
     "DataWarning": "_checks",
     "Diagnosis": "looking.check",
@@ -88,6 +92,7 @@ _LATER = {
     "Training": "model.training",
     "Transitions": "data.transitions",
     "check": "looking.check",
+    "compare": "looking.compare",
     "fit": "learning.fit",
     "load": "model.learned",
     "load_formula": "model.formula.formula_sde",
@@ -111,4 +116,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -40,3 +40,7 @@ __all__ = [
     "residuals",
     "slices",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

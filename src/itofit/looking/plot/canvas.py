@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -143,6 +143,15 @@ def legend_below(ax: Axes, handles: Sequence[Any] | None = None, columns: int = 
         "borderaxespad": 0,
     }
     ax.legend(**({} if handles is None else {"handles": handles}), **place, **look)
+
+
+def shared_legend(figure: Figure, panels: Iterable[Axes], columns: int = 4) -> None:
+    """One legend for all panels, below them."""
+    handles: dict[str, Any] = {}
+    for ax in panels:
+        handles |= {label: handle for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    given = list(handles.values()), list(handles)
+    figure.legend(*given, loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
 
 
 def nice_below(value: float) -> float:

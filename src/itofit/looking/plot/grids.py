@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from itofit._checks import InputError
 from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
-from itofit.looking.plot.canvas import drift_label, figure_or_new, grid_of_axes, lines, noise_label, panels_size
+from itofit.looking.plot.canvas import (
+    drift_label,
+    figure_or_new,
+    grid_of_axes,
+    lines,
+    noise_label,
+    panels_size,
+    shared_legend,
+)
 from itofit.looking.plot.curves import (
     Curve,
     diffusion,
@@ -96,12 +104,7 @@ def _title_and_legend(figure: Figure, sde: LearnedSDE, data: Transitions | None,
         point, chosen = rest_point(sde, data, None)
         width = int(11 * figure.bbox.width / figure.dpi)
         figure.suptitle(slice_title(sde, (), point, chosen, width).replace("at ", "others at ", 1), fontsize="medium")
-    handles: dict[str, Any] = {}
-    for ax in panels:
-        handles |= {label: handle for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    figure.legend(
-        list(handles.values()), list(handles), loc="outside lower center", ncols=4, frameon=False, fontsize="small"
-    )
+    shared_legend(figure, panels)
 
 
 def _chosen(argument: str, given: Sequence[NumberOrName] | None, names: tuple[str, ...]) -> list[int]:

@@ -1,0 +1,234 @@
+"""Whether two data sets follow one equation: tests of a difference between their drifts and between their covariances.
+
+Both are explained by one equation, the mean of those that were learned from each, with the mean rate g and the
+covariance S of a step. What that leaves of the steps of data set c,
+
+    r = Δx − h g,
+
+is regressed on polynomials φ (R of them) of the inputs, with weights S⁻¹: under one equation the coefficients of both
+data sets agree, whatever g leaves out, if polynomials can express that. Errors of g cancel. With W = S⁻¹,
+
+    G = Σ h φφᵀ ⊗ W,    c = G⁻¹ Σ φ ⊗ W r,    Cov c = G⁻¹ (Σ h φφᵀ ⊗ W S_c W) G⁻¹,
+
+and (c_a − c_b)ᵀ (Cov c_a + Cov c_b)⁻¹ (c_a − c_b) is χ² of as many degrees of freedom as there are coefficients.
+
+Whether the noise differs is told by the same with products z_i z_j, whose covariances are taken from the data. Here z
+is what the equation of each data set leaves of its own steps, without what their length makes of noise (a steeper drift
+makes less of the same noise), in units of the mean of both Σ.
+
+Steps of a track need not be independent of each other: what is left of a step is, given all steps before it.
+
+Polynomials take few coefficients, so that a difference all over the range is seen early; they are of places within two
+standard deviations of the mean, and constant beyond, so that no single row decides.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+from numpy.polynomial.legendre import legvander
+from scipy.special import chdtrc
+
+from itofit._checks import Float
+from itofit.data.passes import Data, add_up, added
+from itofit.data.periods import is_periodic
+from itofit.data.transitions import Transitions
+from itofit.model.finite_step import Scheme
+from itofit.model.sde import BATCH_ROWS, SDE
+
+DRIFT_DEGREE, NOISE_DEGREE = 3, 2
+"""Of polynomials, at most."""
+MOST_TERMS = 40
+"""With more inputs the degree is lower."""
+ROWS_PER_COEFFICIENT = 10
+"""Fewer do not make the coefficients normal."""
+REACH = 2.0
+"""Standard deviations around the mean of the inputs within which polynomials are not constant."""
+
+
+class ConditionTest(NamedTuple):
+    """The answer of one test.
+
+    Parameters
+    ----------
+    statistic : float
+        Distance of the two data sets' coefficients in units of its standard error, squared.
+    n_coefficients : int
+        Its expected value if there is no difference.
+    p : float
+        Probability of so large a distance by chance.
+    degree : int
+        Of the polynomials.
+    """
+
+    statistic: float
+    n_coefficients: int
+    p: float
+    degree: int
+
+
+class Polynomials(NamedTuple):
+    """Products of Legendre polynomials of the inputs, of some total degree; harmonics of those that are periodic."""
+
+    centre: Float  # (m,)
+    reach: Float  # (m,)
+    periods: Float  # (2, m)
+    degree: int
+
+    @property
+    def powers(self) -> list[tuple[int, ...]]:
+        """The degree of each factor of each product."""
+        ranges = [range(self.degree + 1)] * len(self.centre)
+        return [each for each in product(*ranges) if sum(each) <= self.degree]
+
+    def __call__(self, x: Float) -> Float:
+        """At points (n, m): shape (n, R)."""
+        u = np.clip((x - self.centre) / self.reach, -1, 1)
+        factors = [legvander(column, self.degree) for column in u.T]
+        for i in np.flatnonzero(is_periodic(self.periods)):
+            low, high = self.periods[:, i]
+            phase = 2 * np.pi * (x[:, i] - low) / (high - low)
+            waves = [np.ones_like(phase), np.cos(phase), np.sin(phase), np.cos(2 * phase)]
+            factors[i] = np.stack(waves[: self.degree + 1], axis=1)
+        return np.stack(
+            [np.prod([f[:, k] for f, k in zip(factors, each, strict=True)], axis=0) for each in self.powers], 1
+        )
+
+
+class _Sums(NamedTuple):
+    """Sums over the rows of one data set."""
+
+    n: int
+    G: Float  # (dR, dR)
+    right: Float  # (dR,)
+    spread: Float  # (dR, dR)
+    A: Float  # (R₂, R₂)
+    Az: Float  # (R₂, p)
+    zz: Float  # (p, p)
+
+
+class _Coefficients(NamedTuple):
+    """Coefficients of one data set, and the covariance of their errors."""
+
+    values: Float
+    covariance: Float
+
+
+def condition_tests(a: SDE, b: SDE, data_a: Data, data_b: Data) -> tuple[ConditionTest, ConditionTest] | None:
+    """Tests of the drift and of the noise; None if there are too few rows."""
+    n_least = min(len(data_a), len(data_b))
+    m, d = a.n_inputs, a.n_outputs
+    degrees = _degree(m, d, n_least, DRIFT_DEGREE), _degree(m, d * (d + 1) // 2, n_least, NOISE_DEGREE)
+    if min(degrees) < 0:
+        return None
+    place = _places(data_a, data_b)
+    bases = tuple(Polynomials(*place, a.periods, degree) for degree in degrees)
+    of_a, of_b = (_sums_of(data, (a, b), own, bases) for own, data in enumerate((data_a, data_b)))
+    drift = _compared(_drift_coefficients(of_a), _drift_coefficients(of_b), degrees[0])
+    return drift, _compared(_noise_coefficients(of_a), _noise_coefficients(of_b), degrees[1])
+
+
+def _degree(m: int, n_functions: int, n_rows: int, most: int) -> int:
+    """The largest degree that is not too much for m inputs and some rows; −1 if there is none."""
+    for degree in range(most, -1, -1):
+        terms = comb(m + degree, degree)
+        if terms <= MOST_TERMS and terms * n_functions * ROWS_PER_COEFFICIENT <= n_rows:
+            return degree
+    return -1
+
+
+def _places(data_a: Data, data_b: Data) -> tuple[Float, Float]:
+    """Mean of the inputs of both data sets, and REACH standard deviations: shapes (m,)."""
+
+    def of_block(block: Transitions, number: int) -> tuple[int, Float, Float]:
+        return len(block), block.inputs.sum(axis=0), (block.inputs**2).sum(axis=0)
+
+    n, total, squares = added(add_up(data_a, of_block), add_up(data_b, of_block))
+    mean = total / n
+    variance = np.maximum(squares / n - mean**2, 0)
+    return mean, REACH * np.where(variance > 0, np.sqrt(variance), 1.0)
+
+
+def _sums_of(data: Data, both: tuple[SDE, SDE], own: int, bases: tuple[Polynomials, ...]) -> _Sums:
+    """Of the data set to which the equation both[own] belongs."""
+    d = both[0].n_outputs
+    i, j = np.tril_indices(d)
+
+    def of_block(block: Transitions, number: int) -> _Sums:
+        x, h = block.inputs, block.h
+        rates, covariances = zip(*(sde._moments(x, h, _scheme(both)) for sde in both), strict=True)
+        S = np.mean(covariances, axis=0)
+        left = block.increments - h[:, None] * np.mean(rates, axis=0)
+        W = np.linalg.inv(S)
+        sigmas = [sde.covariance(x) for sde in both]
+        own_left = (block.increments - h[:, None] * rates[own]) / np.sqrt(h)[:, None]
+        z = _standardised(own_left, covariances[own], sigmas[own], np.mean(sigmas, axis=0))
+        phi, psi = (basis(x) for basis in bases)
+        size = d * phi.shape[1]
+        products = z[:, i] * z[:, j]
+        return _Sums(
+            n=len(block),
+            G=_kronecker_sum(h[:, None, None] * W, phi).reshape(size, size),
+            right=(np.einsum("nij,nj->in", W, left) @ phi).ravel(),
+            spread=_kronecker_sum(h[:, None, None] * (W @ covariances[own] @ W), phi).reshape(size, size),
+            A=psi.T @ psi,
+            Az=psi.T @ products,
+            zz=products.T @ products,
+        )
+
+    return add_up(data, of_block, most_rows=BATCH_ROWS)
+
+
+def _standardised(left: Float, covariance: Float, sigma: Float, mean: Float) -> Float:
+    """z (n, d): what is left of steps, as noise of the covariance σ would be without their length, in units of a mean.
+
+    Parameters
+    ----------
+    left : array of shape (n, d)
+        r / √h, of covariance `covariance` (n, d, d) by the equation that was learned from these steps.
+    sigma, mean : arrays of shape (n, d, d)
+        Σ of that equation, and the mean of both.
+    """
+    root, step, unit = (np.linalg.cholesky(own) for own in (sigma, covariance, mean))
+    return np.linalg.solve(unit, root @ np.linalg.solve(step, left[:, :, None]))[:, :, 0]
+
+
+def _scheme(both: tuple[SDE, SDE]) -> Scheme:
+    """The moments of steps that both equations have, so that steps of different lengths can be compared."""
+    return "euler" if any(sde.kind == "general" or sde.scheme == "euler" for sde in both) else "corrected"
+
+
+def _kronecker_sum(weight: Float, phi: Float) -> Float:
+    """Σ_n W_n ⊗ φ_n φ_nᵀ for weights (n, d, d): shape (d, R, d, R)."""
+    d, R = weight.shape[1], phi.shape[1]
+    total = np.empty((d, R, d, R))
+    for i in range(d):
+        for j in range(d):
+            total[i, :, j] = (phi.T * weight[:, i, j]) @ phi
+    return total
+
+
+def _drift_coefficients(sums: _Sums) -> _Coefficients:
+    inverse = np.linalg.pinv(sums.G, hermitian=True)
+    return _Coefficients(inverse @ sums.right, inverse @ sums.spread @ inverse)
+
+
+def _noise_coefficients(sums: _Sums) -> _Coefficients:
+    inverse = np.linalg.pinv(sums.A, hermitian=True)
+    c = inverse @ sums.Az
+    left = (sums.zz - c.T @ sums.Az) / (sums.n - len(c))
+    return _Coefficients(c.T.ravel(), np.kron(left, inverse))
+
+
+def _compared(a: _Coefficients, b: _Coefficients, degree: int) -> ConditionTest:
+    """The distance of two data sets' coefficients."""
+    difference, covariance = a.values - b.values, a.covariance + b.covariance
+    scale = np.sqrt(np.maximum(np.diagonal(covariance), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    kept = values > values[-1] * 1e-10  # polynomials of inputs that do not vary are no new ones
+    along = (vectors[:, kept].T @ (difference / scale)) ** 2 / values[kept]
+    statistic = float(along.sum())
+    return ConditionTest(statistic, int(kept.sum()), float(chdtrc(int(kept.sum()), statistic)), degree)

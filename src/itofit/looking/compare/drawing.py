@@ -1,0 +1,133 @@
+"""The picture of a comparison: both conditions, and the difference with its simultaneous band."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from itofit._checks import Float
+from itofit.looking.compare.comparison import Comparison, simultaneous_band
+from itofit.looking.plot.canvas import LEARNED, SECOND, escaped, figure_or_new, lines, shared_legend
+from itofit.model.learned import LearnedSDE
+from itofit.model.sampled import SampledSDEs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+N_ALONG = 101
+PANEL = (3.6, 2.9)
+EDGE = 0.02
+"""Share of the places of several inputs that slices leave out at each end."""
+MOST = 4
+"""Inputs and outputs that are drawn."""
+
+
+def figure_size(comparison: Comparison) -> tuple[float, float]:
+    """Width and height of the figure, in inches."""
+    m, d = min(comparison.a.n_inputs, MOST), min(comparison.a.n_outputs, MOST)
+    return (PANEL[0] * 2 * d, PANEL[1] * 2) if comparison.a.n_inputs == 1 else (PANEL[0] * m, PANEL[1] * 2 * d)
+
+
+def drawn(comparison: Comparison, figure: Figure | None) -> Figure:
+    """All panels on a figure."""
+    m, d = min(comparison.a.n_inputs, MOST), min(comparison.a.n_outputs, MOST)
+    figure = figure_or_new(figure, figure_size(comparison))
+    if comparison.a.n_inputs == 1:
+        axes = figure.subplots(2, 2 * d, squeeze=False, sharex=True)
+        for j in range(d):
+            _functions_of_one(comparison, j, axes[0, 2 * j], axes[0, 2 * j + 1])
+            _difference(comparison, "drift", 0, j, axes[1, 2 * j])
+            _difference(comparison, "noise", 0, j, axes[1, 2 * j + 1])
+    else:
+        axes = figure.subplots(2 * d, m, squeeze=False, sharex="col", sharey="row")
+        for j in range(d):
+            for i in range(m):
+                _difference(comparison, "drift", i, j, axes[2 * j, i])
+                _difference(comparison, "noise", i, j, axes[2 * j + 1, i])
+        for ax in axes[:, 1:].ravel():
+            ax.set_ylabel("")
+        middle = np.median(comparison.points, axis=0)
+        at = ", ".join(
+            f"{escaped(name)} = {value:.3g}" for name, value in zip(comparison.a.input_names, middle, strict=True)
+        )
+        figure.suptitle(f"others at {at} (medians of the compared places)", fontsize="medium")
+    for place, ax in enumerate(axes[-1]):
+        i = 0 if comparison.a.n_inputs == 1 else place
+        ax.set_xlabel(escaped(comparison.a.input_names[i]))
+    shared_legend(figure, axes.ravel(), columns=3)
+    return figure
+
+
+def _functions_of_one(comparison: Comparison, j: int, drift: Axes, noise: Axes) -> None:
+    """Both conditions' drift and variance along one input, with pointwise 95 % intervals."""
+    x = comparison.points[:, 0]
+    name = escaped(comparison.a.output_names[j])
+    for sde, label, colour in zip((comparison.a, comparison.b), comparison.names, (LEARNED, SECOND), strict=True):
+        f, std = (own[:, j] for own in sde.drift(x, return_std=True))
+        low, high = (own[:, j] for own in sde.variance_interval(x))
+        for ax, y, bottom, top in (
+            (drift, f, f - 1.96 * std, f + 1.96 * std),
+            (noise, sde.covariance(x)[:, j, j], low, high),
+        ):
+            ax.fill_between(x, bottom, top, color=colour, alpha=0.2, linewidth=0)
+            ax.plot(
+                x, y, color=colour, linewidth=1.6, linestyle="-" if colour == LEARNED else "--", label=escaped(label)
+            )
+    drift.axhline(0.0, color="0.7", linewidth=0.8, zorder=0.5)
+    drift.set_ylabel(lines(f"drift of {name}", 24))
+    noise.set_ylabel(lines(f"noise variance of {name}", 24))
+
+
+def _difference(comparison: Comparison, what: str, i: int, j: int, ax: Axes) -> None:
+    """The difference of one output along one input, with its band, marked where it is beyond doubt."""
+    points = _along(comparison, i)
+    value, draws, none = _values(comparison, what, points)
+    low, middle, high = (own[:, j] for own in _band(comparison, value, draws))
+    x, name = points[:, i], escaped(comparison.a.output_names[j])
+    if what == "noise":
+        low, middle, high = np.exp(low), np.exp(middle), np.exp(high)
+    ax.axhline(none, color="0.5", linewidth=0.8)
+    ax.fill_between(x, low, high, color="0.6", alpha=0.4, linewidth=0, label="simultaneous band")
+    beyond = (low > none) | (high < none)
+    ax.fill_between(
+        x,
+        low,
+        high,
+        where=beyond,
+        color="#009E73",
+        alpha=0.5,
+        linewidth=0,
+        label="beyond doubt" if beyond.any() else None,
+    )
+    ax.plot(x, middle, color="black", linewidth=1.4, label="difference")
+    text = f"drift of {name},\ndifference" if what == "drift" else f"variance of {name},\nratio"
+    ax.set_ylabel(text)
+
+
+def _along(comparison: Comparison, i: int) -> Float:
+    """Places along one input, the others at their medians."""
+    places = comparison.points
+    points = np.repeat(np.median(places, axis=0)[None], N_ALONG, axis=0)
+    edge = 0.0 if places.shape[1] == 1 else EDGE
+    low, high = np.quantile(places[:, i], (edge, 1 - edge))
+    points[:, i] = np.linspace(low, high, N_ALONG)
+    return points
+
+
+def _values(comparison: Comparison, what: str, points: Float) -> tuple[Float, Float, float]:
+    """A difference (n, d) or logarithm of a ratio, its draws (s, n, d), and what it is where there is none."""
+    a, b, (of_a, of_b) = comparison.a, comparison.b, comparison.samples
+    if what == "drift":
+        return b.drift(points) - a.drift(points), of_b.drift(points) - of_a.drift(points), 0.0
+
+    def log_variance(own: LearnedSDE | SampledSDEs) -> Float:
+        return np.log(np.diagonal(own.covariance(points), axis1=-2, axis2=-1))
+
+    return log_variance(b) - log_variance(a), log_variance(of_b) - log_variance(of_a), 1.0
+
+
+def _band(comparison: Comparison, value: Float, draws: Float) -> tuple[Float, Float, Float]:
+    band = simultaneous_band(value, draws, comparison.level)
+    return band.low, band.value, band.high

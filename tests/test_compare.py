@@ -1,0 +1,183 @@
+"""Two conditions compared: tests that hold their level, bands that hold all draws, words, pictures and errors."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+import itofit
+from itofit import InputError, Transitions
+from itofit.cli import app
+from itofit.looking.compare.comparison import AnswerDifference, simultaneous_band
+from itofit.looking.compare.condition_test import Polynomials, condition_tests
+from itofit.model.known import KnownSDE
+
+
+def known(drift=1.0, noise=0.25):
+    return KnownSDE(f=lambda x: drift * (x - x**3), sigma=lambda x: np.full((len(x), 1, 1), np.sqrt(noise)))
+
+
+def steps(rng, n, drift=1.0, noise=0.25, h=0.05):
+    x = rng.normal(size=(n, 1))
+    return Transitions.from_pairs(x, x + h * drift * (x - x**3) + np.sqrt(h * noise) * rng.normal(size=(n, 1)), h)
+
+
+@pytest.fixture(scope="module")
+def conditions():
+    """Data and models of a control, of the same again, and of a treatment that doubles the drift."""
+    rng = np.random.default_rng(0)
+    data = [steps(rng, 3000), steps(rng, 3000), steps(rng, 3000, drift=2.0)]
+    return data, [itofit.fit(own, rng=0) for own in data]
+
+
+def test_the_distance_is_that_of_two_weighted_regressions():
+    rng = np.random.default_rng(1)
+    a, b = known(1.0, 0.2), known(1.2, 0.3)
+    data = steps(rng, 400), steps(rng, 500)
+    drift, _ = condition_tests(a, b, *data)
+    x = np.concatenate([own.inputs for own in data])
+    basis = Polynomials(x.mean(axis=0), 2 * x.std(axis=0), np.zeros((2, 1)), 3)
+    coefficients, covariances = [], []
+    for own, noise in zip(data, (0.2, 0.3), strict=True):
+        phi = basis(own.inputs)
+        left = own.increments[:, 0] - own.h * 1.1 * (own.inputs - own.inputs**3)[:, 0]
+        design = phi * np.sqrt(own.h)[:, None]
+        solve = np.linalg.pinv(design)
+        coefficients.append(solve @ (left / np.sqrt(own.h)))
+        covariances.append(noise * solve @ solve.T)
+    d = coefficients[0] - coefficients[1]
+    expected = d @ np.linalg.solve(sum(covariances), d)
+    assert drift.statistic == pytest.approx(expected, rel=1e-9)
+    assert drift.n_coefficients == 4
+    assert drift.p == pytest.approx(stats.chi2.sf(expected, 4), rel=1e-9)
+
+
+def test_both_tests_hold_their_level():
+    """Of p-values of one equation, Kolmogorov's test at 0.1 % (it fails once in a thousand seeds, for each)."""
+    rng = np.random.default_rng(2)
+    pairs = [condition_tests(known(), known(), steps(rng, 300), steps(rng, 200)) for _ in range(300)]
+    for which in (0, 1):
+        assert stats.kstest([pair[which].p for pair in pairs], "uniform").pvalue > 0.001
+
+
+def test_a_steeper_drift_is_no_other_noise():
+    """Over a step h a steeper drift makes less of the same noise: 5 % here, ten standard errors if it counted."""
+    rng = np.random.default_rng(3)
+
+    def relaxing(rate, n=100_000, h=0.1):
+        x = rng.normal(size=(n, 1))
+        decay = np.exp(-rate * h)
+        x1 = decay * x + np.sqrt((1 - decay**2) / (2 * rate)) * rng.normal(size=(n, 1))
+        return Transitions.from_pairs(x, x1, h)
+
+    data = relaxing(1.0), relaxing(1.5)
+    models = [itofit.fit(own, rng=0) for own in data]
+    comparison = itofit.compare(*models, *data)
+    assert comparison.drift_differs
+    assert not comparison.noise_differs
+
+
+def test_blocks_give_what_memory_gives(conditions):
+    (a, _, b), (sde_a, _, sde_b) = conditions
+    blocked = [
+        Transitions.from_blocks([(part.inputs, part.increments, part.h) for part in (own[:1000], own[1000:])], form="increments", kind="diffusion")
+        for own in (a, b)
+    ]  # fmt: skip
+    one, other = itofit.compare(sde_a, sde_b, a, b), itofit.compare(sde_a, sde_b, *blocked)
+    assert one.drift_test.p == pytest.approx(other.drift_test.p, rel=1e-6)
+    assert one.noise_test.p == pytest.approx(other.noise_test.p, rel=1e-6)
+
+
+def test_a_treatment_is_found_and_a_repetition_is_not(conditions):
+    (control, again, treated), (a, same, b) = conditions
+    comparison = itofit.compare(a, b, control, treated, names=("control", "treated"))
+    assert comparison.drift_differs
+    assert comparison.drift.excludes(0.0).any()
+    assert "Drift: they differ" in str(comparison)
+    assert repr(comparison) == "Comparison(control, treated: drifts differ)"
+    assert not itofit.compare(a, same, control, again).differs
+
+
+def test_without_data_the_bands_decide(conditions):
+    _, (a, same, b) = conditions
+    comparison = itofit.compare(a, b)
+    assert comparison.drift_test is None
+    assert comparison.drift_differs
+    assert "Not tested: give the data of both conditions" in str(comparison)
+    assert not itofit.compare(a, same).differs
+
+
+def test_bands_hold_whole_draws():
+    rng = np.random.default_rng(4)
+    draws = np.cumsum(rng.normal(size=(2000, 30, 2)), axis=1)
+    band = simultaneous_band(np.zeros((30, 2)), draws, 0.1)
+    within = ((draws - draws.mean(axis=0) >= band.low) & (draws - draws.mean(axis=0) <= band.high)).all(axis=(1, 2))
+    assert within.mean() == pytest.approx(0.9, abs=0.001)
+
+
+def test_answers_are_compared(conditions):
+    _, (a, _, b) = conditions
+    comparison = itofit.compare(a, b, answers={"slope": lambda sde: float(sde.drift([0.3])[0, 0])})
+    (slope,) = comparison.answers
+    assert slope.difference == slope.b - slope.a
+    assert "slope" in str(comparison)
+
+    class Answer:
+        value, std = 3.0, 0.4
+
+    found = AnswerDifference.of("time", Answer(), Answer(), 0.05)
+    assert found.std == pytest.approx(0.4 * np.sqrt(2))
+    assert found.interval[1] == pytest.approx(1.96 * found.std, rel=1e-4)
+    with pytest.raises(InputError, match="the answer 'vector' must be one number"):
+        itofit.compare(a, b, answers={"vector": lambda sde: sde.drift([0.1, 0.2])})
+
+
+def test_errors_name_what_differs(conditions):
+    (control, _, _), (a, _, b) = conditions
+    rng = np.random.default_rng(5)
+    far = steps(rng, 200)
+    moved = itofit.fit(Transitions.from_pairs(far.inputs + 100, far.inputs + 100 + far.increments, 0.05), rng=0)
+    with pytest.raises(InputError, match="no range in common along x"):
+        itofit.compare(a, moved)
+    other = itofit.fit(Transitions.from_pairs(far.inputs, far.inputs + far.increments, 0.05, names=["y"]), rng=0)
+    with pytest.raises(InputError, match="both models must be of the same variables"):
+        itofit.compare(a, other)
+    with pytest.raises(InputError, match="a must be a LearnedSDE"):
+        itofit.compare(control, b)
+    with pytest.raises(InputError, match="samples must be at least 20"):
+        itofit.compare(a, b, samples=3)
+    with pytest.raises(InputError, match="names must be two"):
+        itofit.compare(a, b, names="ab")
+
+
+def test_pictures_of_one_and_of_two_inputs(conditions):
+    _, (a, _, b) = conditions
+    assert len(itofit.compare(a, b).plot().axes) == 4
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(2, 300, 2))
+    models = [
+        itofit.fit(Transitions.from_pairs(own, 0.9 * own + 0.1 * rng.normal(size=own.shape), 0.1), rng=0) for own in x
+    ]
+    comparison = itofit.compare(*models)
+    assert len(comparison.plot().axes) == 8
+    assert comparison.picture("svg").startswith(b"<?xml")
+
+
+def test_the_command(conditions, tmp_path):
+    (control, _, treated), (a, _, b) = conditions
+    for name, sde, data in (("control", a, control), ("treated", b, treated)):
+        sde.save(tmp_path / f"{name}.npz")
+        np.savez(tmp_path / f"{name}_data.npz", x0=data.inputs, x1=data.inputs + data.increments, h=data.h)
+    files = [str(tmp_path / name) for name in ("control.npz", "treated.npz", "control_data.npz", "treated_data.npz")]
+    picture = tmp_path / "picture.png"
+    result = CliRunner().invoke(app, ["compare", *files, "-o", str(picture)])
+    assert result.exit_code == 0, result.output
+    assert "treated compared with control" in result.output
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    machine = CliRunner().invoke(app, ["compare", *files, "--json"])
+    assert json.loads(machine.output)["drift_differs"] is True
+    wrong = CliRunner().invoke(app, ["compare", *files[:3]])
+    assert "give the data of both conditions, or of none" in wrong.output
+    assert "must end in .png" in CliRunner().invoke(app, ["compare", *files, "-o", "x.txt"]).output
