@@ -81,10 +81,12 @@ def test_a_steeper_drift_is_no_other_noise():
 
 def test_blocks_give_what_memory_gives(conditions):
     (a, _, b), (sde_a, _, sde_b) = conditions
-    blocked = [
-        Transitions.from_blocks([(part.inputs, part.increments, part.h) for part in (own[:1000], own[1000:])], form="increments", kind="diffusion")
-        for own in (a, b)
-    ]  # fmt: skip
+
+    def in_blocks(data):
+        parts = [(part.inputs, part.increments, part.h) for part in (data[:1000], data[1000:])]
+        return Transitions.from_blocks(parts, form="increments", kind="diffusion")
+
+    blocked = in_blocks(a), in_blocks(b)
     one, other = itofit.compare(sde_a, sde_b, a, b), itofit.compare(sde_a, sde_b, *blocked)
     assert one.drift_test.p == pytest.approx(other.drift_test.p, rel=1e-6)
     assert one.noise_test.p == pytest.approx(other.noise_test.p, rel=1e-6)

@@ -90,7 +90,8 @@ def read_model(path: str | os.PathLike[str] | bytes, model: type[M]) -> M:
     arrays, metadata = storage.read(path, lambda metadata: _array_names(metadata.get("model"), kinds))
     plain: Any = metadata.get("model")
     if "formula" in metadata:
-        raise ModelFileError(f"{path} holds a formula: read it with itofit.load_formula")
+        name = "this" if isinstance(path, bytes) else os.fspath(path)
+        raise ModelFileError(f"{name} holds a formula: read it with itofit.load_formula")
     try:
         _check_kind("the model in its metadata", plain, dict)
         sde = _unpacked(arrays, plain, kinds)
@@ -373,18 +374,23 @@ def _check_origin(sde: LearnedSDE) -> None:
         one_of("frequencies", candidate.frequencies, ("start", "search", "none"))
         if not isinstance(candidate.loss, float) or not np.isfinite(candidate.loss):
             raise InputError(f"loss of a candidate must be a finite number, got {candidate.loss!r}")
-    _check_kind("data", sde.data, DataSummary)
-    count("data.n_transitions", sde.data.n_transitions)
-    if sde.data.n_groups is not None:
-        count("data.n_groups", sde.data.n_groups)
+    _check_data_summary(sde.data)
+
+
+def _check_data_summary(data: DataSummary) -> None:
+    """The same for what it says of its data."""
+    _check_kind("data", data, DataSummary)
+    count("data.n_transitions", data.n_transitions)
+    if data.n_groups is not None:
+        count("data.n_groups", data.n_groups)
     for name in ("h_min", "h_mean", "h_max"):
-        positive(f"data.{name}", getattr(sde.data, name))
-    if (left_out := sde.data.left_out) is not None:
+        positive(f"data.{name}", getattr(data, name))
+    if (left_out := data.left_out) is not None:
         _check_kind("data.left_out", left_out, LeftOut)
         count("data.left_out.n", left_out.n)
         if not positive("data.left_out.max_h", left_out.max_h) < positive("data.left_out.longest", left_out.longest):
             raise InputError("data.left_out must be longer than its max_h")
-    if (work := sde.data.work) is not None:
+    if (work := data.work) is not None:
         _check_kind("data.work", work, Work)
         for name in ("n_passes", "n_workers"):
             count(f"data.work.{name}", getattr(work, name), least=0)

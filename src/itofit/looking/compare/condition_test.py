@@ -37,7 +37,8 @@ from itofit.data.passes import Data, add_up, added
 from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
 from itofit.model.finite_step import Scheme
-from itofit.model.sde import BATCH_ROWS, SDE
+from itofit.model.likelihood import BATCH_ROWS
+from itofit.model.sde import SDE
 
 DRIFT_DEGREE, NOISE_DEGREE = 3, 2
 """Of polynomials, at most."""
@@ -183,7 +184,7 @@ def _sums_of(data: Data, both: tuple[SDE, SDE], own: int, bases: tuple[Polynomia
 
 
 def _standardised(left: Float, covariance: Float, sigma: Float, mean: Float) -> Float:
-    """z (n, d): what is left of steps, as noise of the covariance σ would be without their length, in units of a mean.
+    """What is left of steps, z (n, d): as noise of the covariance σ would be without their length, in units of a mean.
 
     Parameters
     ----------
