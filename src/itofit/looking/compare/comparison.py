@@ -200,7 +200,7 @@ class Comparison:
         """The figure of `plot` as the bytes of a file: "png", "svg" or "pdf"."""
         from matplotlib.figure import Figure  # noqa: PLC0415
 
-        from itofit.looking.compare.drawing import figure_size  # noqa: PLC0415
+        from itofit.looking.compare.compared_curves import figure_size  # noqa: PLC0415
 
         whole, content = Figure(figsize=figure_size(self), layout="constrained"), BytesIO()
         self.plot(whole).savefig(content, format=form, dpi=150)
@@ -211,6 +211,6 @@ class Comparison:
 
         Of several inputs, differences are drawn along each, the others at the middle of the compared places.
         """
-        from itofit.looking.compare.drawing import drawn  # noqa: PLC0415
+        from itofit.looking.compare.compared_curves import drawn  # noqa: PLC0415
 
         return drawn(self, figure)
