@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import platform
+import warnings
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 
-from itofit._checks import RNG, InputError, generator
+from itofit._checks import RNG, ExtrapolationWarning, InputError, generator
 from itofit._version import __version__
 from itofit.data.passes import Data
 from itofit.data.periods import periods_text
 from itofit.data.transitions import Transitions
+from itofit.dynamics.outlook import outlook
 from itofit.looking.check import Diagnosis, Verdict, check
 from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import style
@@ -23,6 +25,8 @@ from itofit.looking.plot.grids import MOST_SLICES
 from itofit.looking.report import page
 from itofit.looking.report.numbers import tables, tables_note
 from itofit.looking.report.pictures import (
+    ANSWER_SAMPLES,
+    about_answers,
     about_distributions,
     about_formula,
     about_model,
@@ -40,6 +44,10 @@ from itofit.model.summary import STRUCTURES
 NO_SIMULATION = (
     "Simulated and observed distributions are left out: the data are of kind 'general', so where the inputs go after a "
     "step is not known."
+)
+ANSWERS_NOTE = (
+    "Answers of the learned equation within the range of the data, at whose edge paths are reflected; errors and "
+    "intervals are those of equations drawn from the posterior. Times are in the unit of h."
 )
 PICTURES_NOTE = (
     "Bands around curves are 95 % intervals, if the model carries error bars. Grey histograms and dots are the data; "
@@ -74,6 +82,7 @@ def write(
             *(() if formula is None else _formula(formula, sde, rows)),
             *_learned(sde, rows),
             *_trust(sde, rows, diagnosis, random),
+            *_answers(sde, rows, random),
             *_made(sde, seed),
             *_used(sde, None if saved_as is None else os.fspath(saved_as)),
         ]
@@ -154,6 +163,21 @@ def _trust(sde: LearnedSDE, rows: Transitions, diagnosis: Diagnosis, random: np.
         yield page.paragraph(NO_SIMULATION)
     else:
         yield page.gallery(about_distributions(sde, rows, random))
+
+
+def _answers(sde: LearnedSDE, rows: Transitions, random: np.random.Generator) -> Iterable[str]:
+    """What follows from the equation, if it is of first order in one or two variables and nothing drives it."""
+    if sde.kind != "diffusion" or sde.n_covariates or len(sde.state_names) > 2 or not sde.has_error_bars:
+        return
+    seed = int(random.integers(2**31))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExtrapolationWarning)  # the answers say it themselves
+        found = outlook(sde, samples=ANSWER_SAMPLES, rng=seed)
+        pictures = about_answers(sde, rows, found.answers, seed)
+    yield page.section("What follows from it")
+    yield page.gallery(pictures)
+    yield page.printed(str(found))
+    yield page.note(ANSWERS_NOTE)
 
 
 def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:

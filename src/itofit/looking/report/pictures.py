@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
 from itertools import combinations
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from itofit.data.transitions import Transitions
+from itofit.dynamics.answers import Answer
+from itofit.dynamics.resting import FixedPoints
 from itofit.learning.automatic.search import LEAST_EVIDENCE_GAIN
 from itofit.looking import plot
 from itofit.looking.check import Diagnosis
@@ -33,6 +35,8 @@ DPI, MAPS_DPI = 130, 100
 """Dots per inch; fewer for pictures of several maps, whose colours make large files."""
 PANEL, PLANE, HALF = (5.2, 3.6), (5.2, 4.4), (2.6, 2.1)
 """Width and height in inches of a panel with curves, of one with a plane, and of one of several small ones."""
+ANSWER_SAMPLES = 30
+"""Equations from the posterior for error bars of answers."""
 MAPPED = 3
 """Outputs up to which drifts over three inputs are mapped, and covariances drawn: there are three pairs of them."""
 
@@ -87,6 +91,23 @@ def _drawn_line(formula: Formula, sde: LearnedSDE, data: Transitions, line: Line
 
 def _drawn_losses(formula: Formula, place: int, *, ax: Axes) -> Axes:
     return draw_losses(ax, formula, place)
+
+
+def about_answers(sde: LearnedSDE, data: Transitions, answers: Sequence[Answer], seed: int) -> list[Picture]:
+    """What follows from drift and noise: the stationary density, and passage times or the phase portrait."""
+    given: dict[str, Any] = {"samples": ANSWER_SAMPLES, "rng": seed}
+    size = PANEL if len(sde.state_names) == 1 else PLANE
+    density = "Stationary density of the learned equation, and states that were observed"
+    pictures = [one_panel(partial(plot.density, sde, data, **given), density, size)]
+    points = answers[0]
+    if len(sde.state_names) == 2:
+        text = "Flow, with fixed points and the lines on which one variable stays"
+        return [*pictures, one_panel(partial(plot.phase_portrait, sde, data, **given), text, PLANE)]
+    stable = np.asarray(points.value)[points.stable, 0].tolist() if isinstance(points, FixedPoints) else []
+    if len(stable) > 1:
+        text = "Mean times until a stable fixed point is reached, from anywhere"
+        pictures.append(one_panel(partial(plot.passage_times, sde, stable, **given), text, PANEL))
+    return pictures
 
 
 def about_residuals(sde: LearnedSDE, diagnosis: Diagnosis) -> list[Picture]:
