@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from common import write_results
 
 import itofit
+from itofit.data.files import SECTION_ROWS
 from itofit.data.passes import add_up
-from itofit.data.rows import PASS_ROWS
 
 GROUPS = 1000
 TRACK_ROWS = 1000
@@ -79,7 +79,7 @@ def measure(name, path, tracks, repeats):
     least = dict.fromkeys(("pyarrow", "tables", "transitions"), np.full(2, np.inf))
     for _ in range(repeats):
         began = time.perf_counter()
-        data = itofit.read_transitions(path, time="time", state="x", chunk_rows=PASS_ROWS)
+        data = itofit.read_transitions(path, time="time", state="x", chunk_rows=SECTION_ROWS)
         opening = min(opening, time.perf_counter() - began)
         looking = min(looking, seconds(len, data)[1])
         steps = {

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import itofit
 from itofit import DataWarning, InputError, Transitions, read_transitions
+from itofit.data.label_ranges import shared_ranges
 from itofit.data.parts import PartedTransitions
 
 equal = np.testing.assert_array_equal
@@ -180,10 +181,47 @@ def test_time_as_a_covariate_counts_from_the_first(tmp_path):
 
 
 def test_row_groups_that_are_large_are_read_in_batches(tmp_path):
-    table = tracks([100, 3, 200])
-    path = written(table, tmp_path / "one.parquet", 303)
+    table = tracks([100, 3, 300])
+    path = written(table, tmp_path / "one.parquet", 403)
     data = quietly(read_transitions, path, chunk_rows=10)
     assert_same(quietly(gathered, data), quietly(read_transitions, path), in_order=True)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), max_size=40))
+def test_labels_that_units_have_in_common(pairs):
+    ranges = [(low, low + length) for low, length in pairs]
+    for i, (own, shared) in enumerate(zip(ranges, shared_ranges(ranges), strict=True)):
+        others = [other for j, other in enumerate(ranges) if j != i]
+        for label in range(own[0], own[1] + 1):
+            common = any(low <= label <= high for low, high in others)
+            if shared is None:
+                assert len(others) >= 16
+            else:
+                assert common == any(low <= label <= high for low, high in shared)
+
+
+def test_of_tracks_that_cannot_cross_nothing_is_told(tmp_path):
+    lengths = [5] * 100 + [1]
+    for labels in ("int", "str"):
+        table = tracks(lengths, gaps=0)
+        if labels == "str":
+            table["track"] = table["track"].map("{:03d}".format)
+        path = written(table, tmp_path / f"{labels}.parquet", 52)
+        data = read_transitions(path, state="x", chunk_rows=100)
+        seen = []
+
+        def run(function, items, seen=seen):
+            results = [function(item) for item in items]
+            seen += [own for result in results if isinstance(result, dict) for own in result.values()]
+            return results
+
+        with pytest.warns(DataWarning, match="1 of 101 tracks has one row"):
+            looked = data._layout.look(run)
+        assert sum(looked.lengths) == 400
+        assert len(seen) == len(looked.parts) == 5
+        assert all(len(own.last.labels) <= 2 for own in seen)
+        assert sum(own.n_inner + len(own.last.labels) for own in seen) == 101 + 4
 
 
 def test_labels_that_are_almost_whole(tmp_path):

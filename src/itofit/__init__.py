@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from itofit._checks import ConvergenceWarning, DataWarning, ExtrapolationWarning, InputError, ModelFileError
 from itofit._version import __version__
 from itofit.data.blocked import BlockedTransitions
+from itofit.data.parts import PartedTransitions
 from itofit.data.transitions import Transitions
 from itofit.looking.report import report
 from itofit.model.hidden.observed import States
@@ -44,6 +45,7 @@ __all__ = [
     "LearnedSDE",
     "MeasurementNoise",
     "ModelFileError",
+    "PartedTransitions",
     "States",
     "Training",
     "Transitions",

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, Int
+from itofit.data.label_ranges import Ranges
 from itofit.data.layout import Layout
 from itofit.data.rows import slices
 from itofit.data.step_limits import StepLimits
@@ -133,6 +134,7 @@ class Reading(NamedTuple):
     layout: Layout
     limits: StepLimits
     origin: Any  # what times count from
+    shared: Sequence[Ranges | None] = ()  # for each unit: which labels other units may have, all if that is not known
 
     def in_order(self) -> Iterator[Ordered]:
         """The tables that have rows."""
@@ -207,6 +209,23 @@ class Ends(NamedTuple):
     span: tuple[float, float]  # the shortest and the longest time that any took
     n_untracked: int
     unsorted: Labels  # tracks whose rows were not in order
+    n_inner: int = 0  # tracks that cannot be in another unit, and of which nothing else is told
+    n_inner_single: int = 0  # of these, with one row
+
+    def within(self, ranges: Ranges) -> Ends:
+        """Those of tracks whose labels are within some ranges."""
+        chosen = np.zeros(len(self.last.labels), dtype=bool)
+        for low, high in ranges:
+            chosen |= (self.last.labels >= low) & (self.last.labels <= high)
+        return self._replace(
+            last=self.last.take(chosen),
+            first_clock=self.first_clock[chosen],
+            last_clock=self.last_clock[chosen],
+            first_complete=self.first_complete[chosen],
+            n_rows=self.n_rows[chosen],
+            n_inner=int((~chosen).sum()),
+            n_inner_single=int((self.n_rows[~chosen] == 1).sum()),
+        )
 
 
 def ends_of(reading: Reading) -> dict[int, Ends]:
@@ -218,7 +237,11 @@ def ends_of(reading: Reading) -> dict[int, Ends]:
         own = _ends_of_table(reading, table, before)
         parts.setdefault(table.unit, []).append(own)
         last[table.unit] = own.last if before is None else before.updated(own.last)
-    return {unit: own[0] if len(own) == 1 else _joined_ends(own, last[unit]) for unit, own in parts.items()}
+    ends = {unit: own[0] if len(own) == 1 else _joined_ends(own, last[unit]) for unit, own in parts.items()}
+    for unit, ranges in enumerate(reading.shared):
+        if ranges is not None and unit in ends:
+            ends[unit] = ends[unit].within(ranges)
+    return ends
 
 
 def _ends_of_table(reading: Reading, table: Ordered, before: Before | None) -> Ends:

@@ -127,7 +127,7 @@ def read_transitions(
     if chunk_rows is not None:
         count("chunk_rows", chunk_rows)
     limits = step_limits(min_h, max_h)
-    reader = _reader_of(path, storage_options)
+    reader = _reader_of(path, storage_options, TRACKS if track is None else column_names("track", track))
     with errors_naming(reader.path):
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
         n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
@@ -322,19 +322,19 @@ def _is_variable(head: Table, name: Hashable) -> bool:
     return not str(name).startswith(("Unnamed: ", "__index_level_")) and head.holds_numbers(name)
 
 
-def _reader_of(path: Paths, storage_options: Mapping[str, Any] | None) -> Reader:
-    """What reads the files that a path means."""
+def _reader_of(path: Paths, storage_options: Mapping[str, Any] | None, labels: Sequence[Hashable]) -> Reader:
+    """What reads the files that a path means, given columns that may hold tracks."""
     if not isinstance(path, str | os.PathLike) and not (isinstance(path, Sequence) and not isinstance(path, bytes)):
         text = "{path} must be the path of a file or a directory, a pattern, or a list of paths, got {got}"
         raise InputError(text, path=Option("path"), got=type(path).__name__)
     if is_one_file(path):
-        return _reader(_existing(Path(os.fspath(path))))  # type: ignore[arg-type]
+        return _reader(_existing(Path(os.fspath(path))), labels)  # type: ignore[arg-type]
     files = found_files(path, storage_options)
     shown = os.fspath(path) if isinstance(path, str | os.PathLike) else f"{files[0].file}, ..."
-    return _reader_of_many(files, str(files[0].file) if len(files) == 1 else shown)
+    return _reader_of_many(files, str(files[0].file) if len(files) == 1 else shown, labels)
 
 
-def _reader_of_many(files: list[Found], shown: str) -> Reader:
+def _reader_of_many(files: list[Found], shown: str, labels: Sequence[Hashable]) -> Reader:
     """The reader for several files of one kind."""
     kinds = {kind: [found for found in files if found.file.name.lower().endswith(kind)] for kind in (PARQUET, CSV)}
     other = next((found.file for found in files if not found.file.name.lower().endswith(PARQUET + CSV)), None)
@@ -347,7 +347,7 @@ def _reader_of_many(files: list[Found], shown: str) -> Reader:
             f"{shown}: there are CSV and Parquet files, as {kinds[CSV][0].file} and {kinds[PARQUET][0].file}; give a "
             "pattern such as 'tracks/*.parquet'"
         )
-    return ParquetFiles(files, shown) if kinds[PARQUET] else CsvFiles(files, shown)
+    return ParquetFiles(files, shown, labels) if kinds[PARQUET] else CsvFiles(files, shown)
 
 
 def _existing(file: Path) -> Path:
@@ -367,13 +367,13 @@ def _stem(name: str) -> str:
     return name.removesuffix(".gz").rpartition(".")[0] or name
 
 
-def _reader(file: Path) -> Reader:
+def _reader(file: Path, labels: Sequence[Hashable]) -> Reader:
     """The reader for a file, by the end of its name."""
     name = file.name.lower()
     if name.endswith(CSV):
         return Csv(file)
     if name.endswith(PARQUET):
-        return ParquetFiles([Found(file, file.stat().st_size, {})], file)
+        return ParquetFiles([Found(file, file.stat().st_size, {})], file, labels)
     if name.endswith(".npz"):
         return Npz(file)
     raise _no_kind(file)

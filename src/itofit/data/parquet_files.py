@@ -25,10 +25,14 @@ AT_ONCE = 16
 """Footers that are read at the same time: they may be far away."""
 SMALL_TABLE = 1_000_000
 """Bytes of a file up to which it is not worth to read its columns in several threads."""
-LARGE_GROUP = 8
-"""A row group with more rows than so many times those of a section is read in batches."""
+LARGE_GROUP, BATCH = 32, 4
+"""A row group with more rows than so many times those of a section is read in batches of a few times as many."""
 MOST_SECTIONS = 20_000
 """Of a source: with more row groups than that, a section has several."""
+
+
+LabelRange = tuple[Any, ...]
+"""The least and the greatest label of a track; an empty tuple where there are no rows."""
 
 
 class Footer(NamedTuple):
@@ -37,6 +41,7 @@ class Footer(NamedTuple):
     n_rows: tuple[int, ...]  # of each row group
     n_bytes: int  # of all columns, uncompressed
     schema: Any
+    label_ranges: dict[str, list[LabelRange | None]]  # of columns that may hold tracks, in each row group
 
 
 class Groups(NamedTuple):
@@ -48,6 +53,7 @@ class Groups(NamedTuple):
     keys: dict[str, Any]
     n_bytes: int
     texts: tuple[str, ...]  # columns of text, of which tracks are read in another way
+    label_ranges: dict[str, LabelRange | None]  # of columns that may hold tracks
 
     @property
     def name(self) -> str:
@@ -65,12 +71,14 @@ class ParquetFiles:
     files : sequence of Found
     path : str or path
         What the user called them.
+    labels : sequence of names
+        Columns that may hold tracks.
     """
 
-    def __init__(self, files: Sequence[Found], path: object) -> None:
+    def __init__(self, files: Sequence[Found], path: object, labels: Sequence[Hashable] = ()) -> None:
         self.files, self.path = list(files), path
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            footers = list(pool.map(_footer, [found.file for found in self.files]))
+            footers = list(pool.map(partial(_footer, labels=labels), [found.file for found in self.files]))
         first = footers[0].schema
         self.footers = [own._replace(schema=first) if own.schema.equals(first) else own for own in footers]
         self.keys = key_columns(self.files)
@@ -132,14 +140,15 @@ class ParquetFiles:
 
     def _section(self, chosen: dict[int, list[int]], n_rows: int) -> ParquetSection:
         largest = max(self.footers[i].n_rows[group] for i, groups in chosen.items() for group in groups)
-        batch = n_rows if largest > LARGE_GROUP * n_rows else None
+        batch = BATCH * n_rows if largest > LARGE_GROUP * n_rows else None
         return ParquetSection(tuple(self._groups(i, tuple(groups)) for i, groups in chosen.items()), batch)
 
     def _groups(self, number: int, groups: tuple[int, ...]) -> Groups:
         footer = self.footers[number]
         first = sum(footer.n_rows[: groups[0]]) if groups else 0
         texts = tuple(name for name in footer.schema.names if _kind(footer.schema.field(name).type) == "text")
-        return Groups(self.files[number].file, groups, first, self._keys_of(number), footer.n_bytes, texts)
+        ranges = {name: _joined_ranges([own[group] for group in groups]) for name, own in footer.label_ranges.items()}
+        return Groups(self.files[number].file, groups, first, self._keys_of(number), footer.n_bytes, texts, ranges)
 
     def _keys_of(self, number: int) -> dict[str, Any]:
         return {name: values[number] for name, values in self.keys.items()}
@@ -159,11 +168,35 @@ class ParquetFiles:
                         _check_type(argument, name, first.field(name).type, footer.schema.field(name).type, self.files)
 
 
-def _footer(file: AnyFile) -> Footer:
+def _footer(file: AnyFile, labels: Sequence[Hashable]) -> Footer:
     with errors_naming(file), opened(file) as parquet:
         metadata, schema = parquet.metadata, parquet.schema_arrow
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-        return Footer(tuple(group.num_rows for group in groups), sum(group.total_byte_size for group in groups), schema)
+        ranges = {}
+        for name in labels:
+            place = schema.names.index(name) if name in schema.names and len(schema) == metadata.num_columns else -1
+            if place >= 0 and _kind(schema.field(place).type) in ("numbers", "text"):
+                ranges[str(name)] = [_label_range(group, place) for group in groups]
+        n_bytes = sum(group.total_byte_size for group in groups)
+        return Footer(tuple(group.num_rows for group in groups), n_bytes, schema, ranges)
+
+
+def _label_range(group: Any, place: int) -> LabelRange | None:  # noqa: ANN401
+    """The least and the greatest label in a row group; None if the file does not say."""
+    if not group.num_rows:
+        return ()
+    statistics = group.column(place).statistics
+    if statistics is None or not statistics.has_min_max or not isinstance(statistics.min, int | str):
+        return None
+    return statistics.min, statistics.max
+
+
+def _joined_ranges(ranges: Sequence[LabelRange | None]) -> LabelRange | None:
+    """That of several row groups."""
+    known = [own for own in ranges if own]
+    if None in ranges:
+        return None
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else ()
 
 
 @contextmanager
@@ -259,6 +292,12 @@ class ParquetSection:
     def units(self) -> list[str]:
         """Files and row groups."""
         return [own.name for own in self.groups]
+
+    def label_ranges(self, layout: Layout) -> list[LabelRange | None]:
+        """The least and the greatest label of each unit; None where it is not known."""
+        if len(layout.track) != 1:
+            return [None]
+        return [own.label_ranges.get(str(layout.track[0])) for own in self.groups]
 
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
         """The rows of each file in one table, or in several if row groups are large."""

@@ -15,6 +15,7 @@ import numpy as np
 from itofit._checks import InputError, Message, Option
 from itofit.data.covariates import warn_of_unknown
 from itofit.data.crossing import Before, Ends, Labels, Reading, Section, TrackPart, ends_of, origin_of
+from itofit.data.label_ranges import Ranges, shared_ranges
 from itofit.data.layout import Layout
 from itofit.data.parts import Looked, PartedTransitions, Run
 from itofit.data.step_limits import StepLimits, none_within_limits
@@ -41,7 +42,11 @@ class FirstLook:
     def __call__(self, run: Run) -> Looked:
         """The parts that hold transitions, and how many."""
         origin = self._origin(run)
-        readings = [Reading(section, self.layout, self.limits, origin) for section in self.sections]
+        shared = _shared(self.sections, self.layout)
+        readings = [
+            Reading(section, self.layout, self.limits, origin, own)
+            for section, own in zip(self.sections, shared, strict=True)
+        ]
         units = [
             Unit(number, unit, own)
             for number, ends in enumerate(run(ends_of, readings))
@@ -199,11 +204,31 @@ class _Plan:
     def warn(self) -> None:
         """Warn of rows that were sorted or left out."""
         unsorted = [own.unsorted for own in self.ends if len(own.unsorted)]
-        n_rows = np.bincount(self.track, weights=np.concatenate([own.n_rows for own in self.ends])).astype(np.intp)
+        several = np.bincount(self.track, weights=np.concatenate([own.n_rows for own in self.ends])) > 1
+        single = sum(own.n_inner_single for own in self.ends)
+        inner = np.repeat([False, True], [single, sum(own.n_inner for own in self.ends) - single])
+        n_rows = np.concatenate([several, inner]).astype(np.int8) + 1  # 1, or 2 for more
         if unsorted:
             warn_of_sorted(len(np.unique(np.concatenate(unsorted))), len(n_rows) if self.look.layout.track else None)
         warn_of_left_out(sum(own.n_untracked for own in self.ends), n_rows)
         warn_of_unknown(self.n_unknown, self.n_moves or 1)
+
+
+def _shared(sections: Sequence[Section], layout: Layout) -> list[tuple[Ranges | None, ...]]:
+    """For each unit of each section the labels that it may have in common with others; nothing if that is not known.
+
+    It follows from the ranges of labels that a section may tell (`label_ranges`): for each unit one, an empty tuple if
+    it has no rows, or None.
+    """
+    own = [section.label_ranges(layout) if hasattr(section, "label_ranges") else [None] for section in sections]
+    known = [label_range for units in own for label_range in units if label_range]
+    if (
+        None in (label_range for units in own for label_range in units)
+        or len({type(end) for label_range in known for end in label_range}) > 1
+    ):
+        return [()] * len(sections)
+    shared = iter(shared_ranges(known))
+    return [tuple(next(shared) if label_range else None for label_range in units) for units in own]
 
 
 def _shown(time: float, origin: Any, unit: str | None) -> str:  # noqa: ANN401

@@ -410,7 +410,7 @@ class OpenTracks:
         self.n_rows[number] += np.bincount(observations.track, minlength=len(number))
 
 
-def warn_of_left_out(n_untracked: int, n_rows: Int, stacklevel: int = 3) -> None:
+def warn_of_left_out(n_untracked: int, n_rows: npt.NDArray[np.signedinteger[Any]], stacklevel: int = 3) -> None:
     """Warn of what was left out of a table: rows without a track, and tracks that have a single row.
 
     Parameters
