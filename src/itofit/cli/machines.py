@@ -70,7 +70,7 @@ def _local_cluster(n: int) -> Any:  # noqa: ANN401
         threads_per_worker=1,
         processes=True,
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address=":0",
         silence_logs=logging.CRITICAL,
         preload=[LEAVES_INTERRUPTS],
     )
