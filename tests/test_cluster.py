@@ -361,6 +361,14 @@ def test_data_in_memory_stay_there_and_the_summary_says_so(client, file):
     assert itofit.check(sde, data, client=client).text() == fitted_here(file)[2]
 
 
+def test_a_cluster_without_workers_is_told(file, monkeypatch):
+    monkeypatch.setattr(passes_on_cluster, "PATIENCE", 0.3)
+    options = {"n_workers": 0, "host": "127.0.0.1", "dashboard_address": None}
+    expected = pytest.raises(ClusterError, match=r"the cluster has had no worker for .* client.wait_for_workers\(1\)")
+    with distributed.LocalCluster(**options) as own, distributed.Client(own, set_as_default=False) as client, expected:
+        itofit.fit(parted(file), rng=0, client=client)
+
+
 @pytest.mark.parametrize("client", ["tcp://127.0.0.1:8786", 5, itofit])
 def test_what_is_not_a_client_is_refused(client):
     with pytest.raises(InputError, match=r"client must be a dask.distributed.Client, as Client\('tcp"):
