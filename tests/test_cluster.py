@@ -361,6 +361,13 @@ def test_data_in_memory_stay_there_and_the_summary_says_so(client, file):
     assert itofit.check(sde, data, client=client).text() == fitted_here(file)[2]
 
 
+def test_a_cluster_without_workers_is_told(client, file, monkeypatch):
+    monkeypatch.setattr(passes_on_cluster, "PATIENCE", 0.3)
+    monkeypatch.setattr(Cluster, "_threads", lambda self: {})
+    with pytest.raises(ClusterError, match=r"the cluster has had no worker for .* client.wait_for_workers\(1\)"):
+        itofit.fit(parted(file), rng=0, client=client)
+
+
 @pytest.mark.parametrize("client", ["tcp://127.0.0.1:8786", 5, itofit])
 def test_what_is_not_a_client_is_refused(client):
     with pytest.raises(InputError, match=r"client must be a dask.distributed.Client, as Client\('tcp"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from itofit._checks import InputError
 from itofit.cli.arguments import check_installed
 from itofit.data.cluster import Client
 
+LEAVES_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+"""What a worker begins with: Ctrl-C goes to all processes of a terminal, and the client ends the others."""
 CONNECTING = 10.0
 """Seconds after which a scheduler that does not answer is given up."""
 
@@ -63,7 +66,13 @@ class Machines:
 def _local_cluster(n: int) -> Any:  # noqa: ANN401
     """Workers on this machine, a process with one thread each."""
     return import_module("distributed").LocalCluster(
-        n_workers=n, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None, silence_logs=50
+        n_workers=n,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address=":0",
+        silence_logs=logging.CRITICAL,
+        preload=[LEAVES_INTERRUPTS],
     )
 
 

@@ -52,6 +52,7 @@ class Groups(NamedTuple):
     first_row: int  # number in the file of the first of them
     keys: dict[str, Any]
     n_bytes: int
+    columns: tuple[str, ...]  # of the file
     texts: tuple[str, ...]  # columns of text, of which tracks are read in another way
     label_ranges: dict[str, LabelRange | None]  # of columns that may hold tracks
 
@@ -81,6 +82,7 @@ class ParquetFiles:
             footers = list(pool.map(partial(_footer, labels=labels), [found.file for found in self.files]))
         first = footers[0].schema
         self.footers = [own._replace(schema=first) if own.schema.equals(first) else own for own in footers]
+        self._texts: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # columns, and those of text, by schema
         self.keys = key_columns(self.files)
         if len(self.files) > 1:
             self.keys[FILE_NAME] = [str(found.file) for found in self.files]
@@ -146,9 +148,13 @@ class ParquetFiles:
     def _groups(self, number: int, groups: tuple[int, ...]) -> Groups:
         footer = self.footers[number]
         first = sum(footer.n_rows[: groups[0]]) if groups else 0
-        texts = tuple(name for name in footer.schema.names if _kind(footer.schema.field(name).type) == "text")
+        if id(footer.schema) not in self._texts:
+            names = footer.schema.names
+            texts = tuple(name for name in names if _kind(footer.schema.field(name).type) == "text")
+            self._texts[id(footer.schema)] = tuple(names), texts
         ranges = {name: _joined_ranges([own[group] for group in groups]) for name, own in footer.label_ranges.items()}
-        return Groups(self.files[number].file, groups, first, self._keys_of(number), footer.n_bytes, texts, ranges)
+        own = self._keys_of(number), footer.n_bytes, *self._texts[id(footer.schema)], ranges
+        return Groups(self.files[number].file, groups, first, *own)
 
     def _keys_of(self, number: int) -> dict[str, Any]:
         return {name: values[number] for name, values in self.keys.items()}
@@ -311,7 +317,7 @@ class ParquetSection:
     def _in_batches(self, own: Groups, layout: Layout) -> Iterator[Table]:
         pyarrow = optional("pyarrow", "reading Parquet files")
         with errors_naming(own.file), opened(own.file, [name for name in own.texts if name in layout.track]) as file:
-            names = [name for name in layout.columns if name in file.schema_arrow.names]
+            names = [name for name in layout.columns if name in own.columns]
             start = own.first_row
             for rows in file.iter_batches(self.batch_rows, row_groups=list(own.groups), columns=names):
                 table = _with_keys(pyarrow.Table.from_batches([rows]), own.keys, layout)
@@ -322,7 +328,7 @@ class ParquetSection:
 def read_groups(own: Groups, layout: Layout) -> Any:  # noqa: ANN401
     """The columns of a layout in some row groups of a file, as an Arrow table."""
     with errors_naming(own.file), opened(own.file, [name for name in own.texts if name in layout.track]) as file:
-        names = [name for name in layout.columns if name in file.schema_arrow.names]
+        names = [name for name in layout.columns if name in own.columns]
         threads = own.n_bytes > SMALL_TABLE
         every = len(own.groups) == file.metadata.num_row_groups
         table = (
