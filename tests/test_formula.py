@@ -202,7 +202,12 @@ def test_coefficients_are_those_of_the_equation_and_not_of_its_steps():
     assert abs(f.coefficients[0] + theta) < 4.5 * f.std[0] < 0.2
     assert abs(sigma.coefficients[0] - 1) < 4.5 * sigma.std[0] < 0.1
     one_step = itofit.fit(data, correct_step=False, rng=0).formula(data)
-    assert one_step.lines["f_x"].coefficients[0] == pytest.approx((np.exp(-theta * h) - 1) / h, abs=0.05)
+    assert one_step.lines["f_x"].coefficients[0] == pytest.approx((np.exp(-theta * h) - 1) / h, abs=0.1)
+    # a step shows exp(−θh) of a change of θ, and (1 − exp(−2θh))/(2θh) of one of Σ; errors are larger by as much
+    shown = np.exp(-theta * h), (1 - np.exp(-2 * theta * h)) / (2 * theta * h)
+    ratios = [line.std[0] / one_step.lines[name].std[0] for name, line in formula.lines.items()]
+    assert ratios[0] == pytest.approx(1 / shown[0], rel=0.03)
+    assert 0.97 / shown[1] < ratios[1] < 1.2 / shown[1]  # that of θ adds to it
 
 
 def test_no_short_formula_is_an_answer():

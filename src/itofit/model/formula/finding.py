@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from itofit._checks import InputError, Option, fraction, one_of
+from itofit._checks import Either, InputError, Option, fraction, one_of
 from itofit._version import __version__
 from itofit.data.filtered import those
 from itofit.data.passes import Data, add_up
@@ -25,6 +25,7 @@ from itofit.model.formula.formula_sde import Formula
 from itofit.model.formula.library import Term, Terms, library, values_of
 from itofit.model.formula.lines import Line, Slot
 from itofit.model.formula.selection import Chosen, choose, dependent_terms, price_of_term, solved
+from itofit.model.formula.step_errors import with_step_errors
 from itofit.model.formula.term_sums import FOLDS, TermSums, summed
 from itofit.model.formula.units import Units
 from itofit.model.sde import SDE
@@ -96,7 +97,7 @@ def find_formula(
         units=checked_units,
     )
     sums, chosen = _settled(sde, empty, used, tried, slots, sums, price)
-    formula = with_lines(empty, slots, tried, chosen)
+    formula = with_step_errors(with_lines(empty, slots, tried, chosen), sde, used, slots)
     return _judged(sde, formula, used, held_out, sums, tried, slots, chosen)
 
 
@@ -118,12 +119,16 @@ def with_lines(empty: Formula, slots: Sequence[Slot], terms: Sequence[Term], cho
 
 
 def _refuse_hidden(sde: LearnedSDE) -> None:
-    if sde.measurement_noise is not None or sde.hidden_velocity is not None:
-        what = "positions alone" if sde.hidden_velocity is not None else "observations with errors of measurement"
+    if sde.hidden_velocity is not None:
         raise InputError(
-            f"a formula is found from observed states, but this model was learned from {what}: draw states from it "
-            "(sde.simulate, as many steps as were observed), learn from these, and ask for a formula of that; its "
-            "errors are then those of the simulation and not of the data"
+            "a formula is found from observed states, but this model was learned from positions alone: there is none "
+            "for such models"
+        )
+    if sde.measurement_noise is not None:
+        raise InputError(
+            "a formula is found from observed states, but this model was learned from observations with errors of "
+            "measurement: there is none for such models. If the observations are exact, learn with {option}",
+            option=Either(python="measurement_noise=False", command="--measurement-noise none"),
         )
 
 
