@@ -189,7 +189,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class ExtrapolationWarning(UserWarning):
-    """A simulation left the range of the data the functions were learned from."""
+    """A simulation left the range of the data the functions were learned from, or makes far longer steps than these."""
 
 
 PACKAGE = str(Path(__file__).parent)
