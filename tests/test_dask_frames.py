@@ -108,7 +108,12 @@ def test_a_frame_that_a_cluster_holds():
         for own in (frame, frame.persist()):
             data = Transitions.from_dask(own, **HOW)
             assert_same(gathered(data), expected)
-            assert_same(gathered(Transitions.from_dask(own, **HOW).on(on(client))), expected)
+        assert_same(gathered(Transitions.from_dask(frame, **HOW).on(on(client))), expected)
+        persisted = Transitions.from_dask(frame.persist(), **HOW).on(on(client))
+        with pytest.raises(
+            InputError, match=r"the frame was persisted, .* give the frame as it was before persist\(\)"
+        ):
+            len(persisted)
 
 
 def on(client):

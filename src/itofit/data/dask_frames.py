@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -50,12 +50,6 @@ def partitions(frame: Any, columns: list[Hashable]) -> list[Section]:  # noqa: A
     ]
 
 
-class Held(NamedTuple):
-    """What a cluster holds already, by its key there."""
-
-    key: Any
-
-
 class DaskPartition:
     """A partition of a Dask data frame.
 
@@ -73,9 +67,13 @@ class DaskPartition:
         self.graph, self.key, self.number, self.n_partitions = graph, key, number, n_partitions
 
     def __getstate__(self) -> dict[str, object]:
-        """What can be sent: of a future its key."""
-        graph = {key: Held(task.key) if _is_future(task) else task for key, task in self.graph.items()}
-        return self.__dict__ | {"graph": graph}
+        """What can be sent: no futures."""
+        if any(_is_future(task) for task in self.graph.values()):
+            raise InputError(
+                "the frame was persisted, and its partitions cannot be sent to workers: give the frame as it was "
+                "before persist(), or write it to Parquet files"
+            )
+        return self.__dict__
 
     @property
     def name(self) -> str:
@@ -103,11 +101,9 @@ class DaskPartition:
 
 def _here(key: object, task: Any) -> Any:  # noqa: ANN401
     """A task that can be done here: the data of one that a cluster has done already."""
-    if not isinstance(task, Held) and not _is_future(task):
+    if not _is_future(task):
         return task
-    distributed = optional("distributed", "a Dask data frame that a cluster holds")
-    future = distributed.Future(task.key, distributed.get_client()) if isinstance(task, Held) else task
-    return optional("dask._task_spec", "a Dask data frame").DataNode(key, future.result())
+    return optional("dask._task_spec", "a Dask data frame").DataNode(key, task.result())
 
 
 def _is_future(task: object) -> bool:

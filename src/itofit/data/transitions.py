@@ -316,7 +316,7 @@ class Transitions(MoveRows, FromPositions):
         or by the workers of ``fit(data, client=client)``. Only the ends of tracks come to this machine. Tracks may
         cross partitions, in any order of these; rows of a track are sorted by time within a partition, and must not
         overlap in time in two of them. A partition that follows from all others, after a shuffle, is computed with all
-        of them: write such a frame to files, or persist it.
+        of them: write such a frame to Parquet files first. A frame that was persisted is read by this machine alone.
 
         Parameters
         ----------
