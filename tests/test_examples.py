@@ -163,3 +163,12 @@ def test_models_are_told_apart_where_they_differ_and_only_there():
     gain, error, _ = numbers("true correlation 0.0: gain of full # +- #, # tracks: no difference", text)
     assert abs(gain) < 0.005
     assert numbers("by track, but not paired: #", text)[0] > 2 * numbers("paired, by track: #", text)[0]
+
+
+def test_the_equation_in_a_line_is_found_and_none_where_there_is_none():
+    found, none, told = output_of("plot_formula.py").split("dx = f dt + σ dW")[1:]
+    assert re.search(r"f_x = \(.*\) x − \(.*\) x³\nΣ_x = \(\S+ ± \S+\)\n", found)
+    assert "NO SHORT FORMULA" not in found
+    assert "NO SHORT FORMULA WAS FOUND" in none
+    assert re.search(r"\|x\| x \+ \(.*\) ripple\n", told)
+    assert "NO SHORT FORMULA" not in told
