@@ -167,7 +167,6 @@ def test_models_are_told_apart_where_they_differ_and_only_there():
     assert numbers("by track, but not paired: #", text)[0] > 2 * numbers("paired, by track: #", text)[0]
 
 
-<<<<<<< HEAD
 def test_the_two_wells_have_answers():
     """Fixed points at ±0.917, where 1 − x² = 0.16; the current turns."""
     text = output_of("plot_dynamics.py")
@@ -176,7 +175,8 @@ def test_the_two_wells_have_answers():
     assert low == pytest.approx(0.917, abs=0.06)
     assert high == pytest.approx(-0.917, abs=0.06)
     assert numbers("entropy production: #", text)[0] > 0.1
-=======
+
+
 def test_the_equation_in_a_line_is_found_and_none_where_there_is_none():
     found, none, told = output_of("plot_formula.py").split("dx = f dt + σ dW")[1:]
     assert re.search(r"f_x = \(.*\) x − \(.*\) x³\nΣ_x = \(\S+ ± \S+\)\n", found)
@@ -184,4 +184,3 @@ def test_the_equation_in_a_line_is_found_and_none_where_there_is_none():
     assert "NO SHORT FORMULA WAS FOUND" in none
     assert re.search(r"\|x\| x \+ \(.*\) ripple\n", told)
     assert "NO SHORT FORMULA" not in told
->>>>>>> formula
