@@ -128,8 +128,8 @@ def fit(
         carry no noise; if the noise of some variables follows from that of others; if errors of measurement are far
         larger than the motion between observations, or cannot be told from noise; if ``correct_step=True`` but the
         steps are too long for it, or the paths chose their lengths. With ``refine=False`` also if some time steps are
-        so short that their noise drowns the drift, if no dependence of the drift on the inputs was found, or if much of Σ
-        needed its floor.
+        so short that their noise drowns the drift, if no dependence of the drift on the inputs was found, or if much of
+        Σ needed its floor.
 
     Examples
     --------
