@@ -81,7 +81,7 @@ def read_transitions(
     path : str, path or list of these
         A file with a header line (.csv with commas, semicolons or tabs, .tsv; both also with .gz), .parquet, or .npz.
         Or several .parquet or .csv files: a directory, with all that are below it; a pattern such as
-        "tracks/*.parquet"; or a list. Names of directories like cell=7 are columns of the files in them, and
+        ``tracks/*.parquet``; or a list. Names of directories like cell=7 are columns of the files in them, and
         "__filename" is one that holds the path of the file, for files that are a track each. Files elsewhere have an
         address, such as "s3://bucket/tracks", for which fsspec and its driver must be installed.
         In an NPZ file arrays are columns, and those with two axes several of them. If it has arrays called x0 and x1,
