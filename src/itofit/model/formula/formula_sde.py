@@ -14,6 +14,7 @@ from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import Float, fraction
 from itofit.data.names import Kind, plural
+from itofit.data.notebooks import printed_html
 from itofit.matrices.symmetric import Structure, entries, positive_definite, symmetric
 from itofit.model.exports.function_tables import WithTables
 from itofit.model.exports.jax_functions import JaxFunctions, jax_of_formula
@@ -215,6 +216,12 @@ class Formula(WithTables):
     def summary(self) -> str:
         """The formula and how it was found, as a few lines of text."""
         return written.text(self)
+
+    def _repr_html_(self) -> str:
+        return printed_html(str(self))
+
+    def _repr_latex_(self) -> str:
+        return f"$${self.latex()}$$"
 
     def latex(self) -> str:
         """The formula in LaTeX: lines of an `aligned` environment, to be put into an equation."""
