@@ -27,6 +27,12 @@ class WithFormula(WithTables):
         this: Any = self
         return float(this.drift_function.training.determined + this.covariance_function.training.determined)
 
+    @property
+    def noise_is_constant(self) -> bool:
+        """Whether Σ was found to be the same everywhere."""
+        this: Any = self
+        return bool(this.covariance_function.training.n_features == 0)
+
     def _repr_html_(self) -> str:
         this: Any = self
         return printed_html(this.summary())

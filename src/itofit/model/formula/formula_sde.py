@@ -104,6 +104,11 @@ class Formula(WithTables):
         return {written.line_name(self, line.slot): line for line in (*self.drift_lines, *self.noise_lines)}
 
     @property
+    def noise_is_constant(self) -> bool:
+        """Whether Σ is the same everywhere."""
+        return all(term.constant for line in self.noise_lines for term in line.terms)
+
+    @property
     def n_terms(self) -> int:
         """Number of terms in all lines."""
         return sum(len(line.terms) for line in (*self.drift_lines, *self.noise_lines))
