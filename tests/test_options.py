@@ -19,6 +19,7 @@ WRONG = {
     "refine": [None, 1, "no"],
     "weight_drift": [1, "yes", 0.0],
     "cross_fit": [1, "yes", 0.0],
+    "bootstrap": [1, 9, 50.0, "many"],
     "ensemble": [1, 0, -2, 2.0, True, "many"],
     "correct_step": [None, 1, "yes"],
     "max_h": [0.0, -1, "all", True],
@@ -34,6 +35,7 @@ RIGHT = {
     "refine": [True, False, np.True_],
     "weight_drift": [None, True, False, np.False_],
     "cross_fit": [None, True, False],
+    "bootstrap": [None, 10, np.int64(50)],
     "ensemble": [None, 2, np.int64(8)],
     "correct_step": ["auto", True, False, np.True_],
     "max_h": ["auto", None, 0.5, 3],
@@ -49,6 +51,7 @@ MESSAGES = {
     "refine": "refine must be True or False, got None",
     "weight_drift": "weight_drift must be True or False, got 1",
     "cross_fit": "cross_fit must be True or False, got 1",
+    "bootstrap": "bootstrap must be a whole number >= 10, got 1",
     "ensemble": "ensemble must be a whole number >= 2, got 1",
     "correct_step": "correct_step must be True or False, got None",
     "max_h": "max_h must be a number > 0, got 0.0",
@@ -106,6 +109,7 @@ APART = {
     "correct_step": ([True, np.True_], "correct_step=True needs refine=True: Algorithm 2 learns the mean and"),
     "cross_fit": ([True, np.True_], "cross_fit=True needs refine=True: Algorithm 2 takes the residuals of its own"),
     "ensemble": ([2, 8], "ensemble needs refine=True: what Algorithm 2 learns carries no error bars"),
+    "bootstrap": ([10, 50], "bootstrap needs refine=True: what Algorithm 2 learns carries no error bars"),
 }
 
 

@@ -94,6 +94,10 @@ def fit(
         ),
     ] = "auto",
     ensemble: Annotated[int | None, typer.Option(min=2, help="Learn so many times, for better error bars.")] = None,
+    bootstrap: Annotated[
+        int | None,
+        typer.Option(min=10, help="Learn from so many draws of the tracks, for error bars from how they differ."),
+    ] = None,
     held_out: Annotated[
         float, typer.Option(help="Share of the data, whole tracks if there are many, that judges the result.")
     ] = 0.1,
@@ -121,6 +125,7 @@ def fit(
                 structure=structure.value,
                 link=link.value,
                 ensemble=ensemble,
+                bootstrap=bootstrap,
                 correct_step="auto" if correct_step is None else correct_step,
                 max_h=None if keep_long_steps else "auto",
                 measurement_noise=noise,

@@ -19,6 +19,7 @@ OPTIONS = {
     "second_order": "--second-order",
     "held_out": "--held-out",
     "ensemble": "--ensemble",
+    "bootstrap": "--bootstrap",
     "structure": "--structure",
     "link": "--link",
     "correct_step": "--correct-step",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, get_args
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import RNG, Either, Float, InputError, Option, fraction, generator, message_of, one_of, positive
+from itofit._checks import RNG, Either, Float, InputError, Option, message_of, one_of, positive
 from itofit.data import rows
 from itofit.data.covariates import covariate_rows, moving, warn_of_unknown
 from itofit.data.names import (
@@ -26,8 +26,9 @@ from itofit.data.names import (
 )
 from itofit.data.periods import Periodic, checked_periods, nearest_image, surroundings_text, wrapped
 from itofit.data.pieces import Pieces
-from itofit.data.rows import TRAIN, VALIDATION, Split, n_held_out
+from itofit.data.rows import TRAIN, VALIDATION
 from itofit.data.sources import BlockSource, FirstPass, Source, block_arguments
+from itofit.data.splitting import split_of_rows
 from itofit.data.trajectories import complete
 from itofit.data.transitions import Transitions
 
@@ -147,19 +148,7 @@ class BlockedTransitions:
         -------
         rest, held_out : BlockedTransitions
         """
-        share = fraction("held_out", held_out)
-        if one_of("by", by, ("rows", "groups")) == "groups":
-            raise InputError(
-                "{groups} needs transitions in memory, and these are read block by block: give the trajectories to "
-                "learn from and those to hold out as two sources, or split {rows}",
-                groups=Option("by", "groups"),
-                rows=Option("by", "rows"),
-            )
-        random, _ = generator(rng)
-        n = len(self)
-        if n < 2:
-            raise InputError(f"cannot split {plural(n, 'row')}: at least two are needed")
-        split = Split(int(random.integers(2**63)), n, n, n_held_out(share, n))
+        split = split_of_rows(self, held_out, by, rng, "block by block")
 
         def part(which: int) -> Iterator[Transitions]:
             for i, block in enumerate(self.blocks()):

@@ -21,14 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._blocks import map_in_order
-from itofit._checks import RNG, InputError, Option, fraction, generator, one_of
+from itofit._checks import RNG, InputError
 from itofit._progress import Progress
 from itofit.data import rows
 from itofit.data.blocked import ARRAYS, NO_TRANSITION, NotInMemoryError
 from itofit.data.names import HasVariables, plural
 from itofit.data.passes import OnCluster, Shown
 from itofit.data.periods import surroundings_text
-from itofit.data.rows import TRAIN, VALIDATION, Split, n_held_out
+from itofit.data.rows import TRAIN, VALIDATION, Split
+from itofit.data.splitting import split_of_rows
 from itofit.data.stretches import (
     Marks,
     Part,
@@ -237,19 +238,7 @@ class PartedTransitions:
         -------
         rest, held_out : PartedTransitions
         """
-        share = fraction("held_out", held_out)
-        if one_of("by", by, ("rows", "groups")) == "groups":
-            raise InputError(
-                "{groups} needs transitions in memory, and these are read in parts: give the trajectories to learn "
-                "from and those to hold out as two sources, or split {rows}",
-                groups=Option("by", "groups"),
-                rows=Option("by", "rows"),
-            )
-        random, _ = generator(rng)
-        n = len(self)
-        if n < 2:
-            raise InputError(f"cannot split {plural(n, 'row')}: at least two are needed")
-        split = Split(int(random.integers(2**63)), n, n, n_held_out(share, n))
+        split = split_of_rows(self, held_out, by, rng, "in parts")
         starts = np.cumsum([0, *self.lengths])
         own = list(zip(self.parts, starts.tolist(), self.lengths, strict=False))
         rest, out = (

@@ -14,9 +14,10 @@ Others come one after the other, as they are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from itofit._blocks import map_in_order, n_threads
+from itofit._blocks import map_in_order, n_threads, one_thread
 from itofit._checks import InputError
 from itofit.data.names import HasVariables
 from itofit.data.tree_sums import Node, TreeSum, added, as_sent
@@ -197,10 +198,13 @@ def _over_stretches(data: InStretches, function: Callable[[Any, int], T], most_r
     sums: TreeSum[T] = TreeSum()
     n_done = 0
 
-    def work(stretch: Stretched) -> Done:
-        return sums_of_stretch(stretch, function, most_rows)
+    stretches = data.stretches(n_threads())
 
-    for own in map_in_order(work, data.stretches(n_threads()), threads=True):
+    def work(stretch: Stretched) -> Done:
+        with one_thread() if len(stretches) > 1 else nullcontext():  # threads within threads wait for each other
+            return sums_of_stretch(stretch, function, most_rows)
+
+    for own in map_in_order(work, stretches, threads=True):
         data.compare(own.marks)
         for node in own.sums.nodes:
             sums.add(node)

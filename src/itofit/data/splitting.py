@@ -1,15 +1,16 @@
-"""Which transitions in memory are held out: single ones, or whole trajectories."""
+"""Which transitions are held out: single ones, or in memory also whole trajectories."""
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import InputError, Option, one_of
+from itofit._checks import RNG, InputError, Option, fraction, generator, one_of
 from itofit.data.names import plural
-from itofit.data.rows import n_held_out
+from itofit.data.rows import Split, n_held_out
 
 
 def held_out_rows(
@@ -44,3 +45,21 @@ def held_out_rows(
     out = np.zeros(n_units, dtype=bool)
     out[rng.permutation(n_units)[: n_held_out(share, n_units)]] = True
     return out[unit]
+
+
+def split_of_rows(data: Sized, held_out: float, by: str, rng: RNG, how: str) -> Split:
+    """A random split of the single transitions of data that are read in some way, as `how` says."""
+    share = fraction("held_out", held_out)
+    if one_of("by", by, ("rows", "groups")) == "groups":
+        raise InputError(
+            "{groups} needs transitions in memory, and these are read {how}: give the trajectories to learn from and "
+            "those to hold out as two sources, or split {rows}",
+            groups=Option("by", "groups"),
+            how=how,
+            rows=Option("by", "rows"),
+        )
+    random, _ = generator(rng)
+    n_rows = len(data)
+    if n_rows < 2:
+        raise InputError(f"cannot split {plural(n_rows, 'row')}: at least two are needed")
+    return Split(int(random.integers(2**63)), n_rows, n_rows, n_held_out(share, n_rows))

@@ -14,6 +14,7 @@ from itofit.data.covariates import Covariates, covariate_rows, moving, warn_of_u
 from itofit.data.layout import ColumnNames, Layout, Table, checked_layout, moves_in_table
 from itofit.data.move_rows import MoveRows
 from itofit.data.names import Form, Kind, Names, checked_variables, same_variables, underdamped_names
+from itofit.data.notebooks import rows_html
 from itofit.data.periods import Periodic, checked_periods, nearest_image, wrapped
 from itofit.data.position_tracks import FromPositions
 from itofit.data.sources import Source
@@ -99,6 +100,9 @@ class Transitions(MoveRows, FromPositions):
         self._set(wrapped(x, periods), dx, steps, labels, *variables, k, periods)
 
     # Constructors
+
+    def _repr_html_(self) -> str:
+        return rows_html(self)
 
     @classmethod
     def from_pairs(

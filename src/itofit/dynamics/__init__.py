@@ -65,3 +65,7 @@ __all__ = [
     "relaxation_times",
     "stationary_density",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

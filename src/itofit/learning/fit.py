@@ -15,7 +15,9 @@ from itofit._progress import Progress
 from itofit.data.cluster import Client, Cluster, on_cluster
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic
+from itofit.data.resampling import check_resampled, resampled
 from itofit.data.survey import survey
+from itofit.data.transitions import Transitions
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.long_steps import without_long_steps
 from itofit.learning.noisy.through_noise import Decision, can_be_noisy, member_through_noise, seen_through_noise
@@ -55,6 +57,7 @@ def fit(
     weight_drift: bool | None = None,
     cross_fit: bool | None = None,
     ensemble: int | None = None,
+    bootstrap: int | None = None,
     correct_step: bool | Literal["auto"] = "auto",
     max_h: float | Literal["auto"] | None = "auto",
     measurement_noise: NoiseOption = "auto",
@@ -99,6 +102,10 @@ def fit(
     ensemble : int, optional
         Learn so many times, with other random frequencies each time. The result is that of the first; the others say
         what the choice of frequencies adds to its error bars. Needs `refine`.
+    bootstrap : int, optional
+        Learn so many times more, at least 10, from as many tracks drawn with replacement (from single transitions if
+        they belong to no track). Error bars and `LearnedSDE.sample` are then those of these fits, and not of the
+        posterior: they take in how tracks differ from each other. Needs `refine`, and data in memory.
     correct_step : {"auto", True, False}
         Undo what the length h of the observed steps makes of drift and covariance (docs/finite-step.md). "auto": where
         that exceeds its uncertainty. True: always, as far as the data determine it; this needs `refine`, and inputs
@@ -159,6 +166,7 @@ def fit(
         weight_drift=weight_drift,
         cross_fit=cross_fit,
         ensemble=ensemble,
+        bootstrap=bootstrap,
         correct_step=correct_step,
         max_h=max_h,
         measurement_noise=measurement_noise,
@@ -184,8 +192,8 @@ def fit(
     if data.kind != "positions":  # whose increments are not those of velocities
         warn_of_failures(sde, task.survey, options)
     sde = sde if decision is None else decision.sde
-    if options.ensemble is not None:
-        sde = _with_members(sde, decision, task, options.ensemble, progress)
+    if options.ensemble is not None or options.bootstrap is not None:
+        sde = _with_members(sde, decision, task, progress)
     return sde if client is None else _with_work(sde, data, perf_counter() - began)
 
 
@@ -213,29 +221,36 @@ def _learned(task: Task) -> LearnedSDE:
     return learn(task, Paper(task))
 
 
-def _with_members(
-    sde: LearnedSDE, decision: Decision | None, task: Task, n_members: int, progress: bool | None
-) -> LearnedSDE:
-    """A model with the other fits of its ensemble: on all cores, or one by one if data are read from files."""
+def _with_members(sde: LearnedSDE, decision: Decision | None, task: Task, progress: bool | None) -> LearnedSDE:
+    """A model with other fits, to the same data or to tracks drawn from them.
+
+    They run on all cores, or one by one if data are read from files.
+    """
+    n_members, draws = (task.options.ensemble or 1) - 1, task.options.bootstrap is not None
+    if task.options.bootstrap is not None:
+        n_members = task.options.bootstrap
 
     def member(seed: int) -> LearnedSDE:
-        options = replace(task.options, rng=seed, ensemble=None)
+        options = replace(task.options, rng=seed, ensemble=None, bootstrap=None)
         random = np.random.default_rng(seed)
         own = replace(task, options=options, rng=random, seed=seed, bar=Progress(False))
+        if draws:
+            assert isinstance(task.data, Transitions)
+            data = resampled(task.data, random)
+            own = replace(own, data=data, survey=survey(data, own.bar))
         return _learned(own) if decision is None else member_through_noise(own, decision)
 
-    seeds = task.rng.integers(2**32, size=n_members - 1).tolist()
+    seeds = task.rng.integers(2**32, size=n_members).tolist()
     members: list[LearnedSDE] = []
-    n = n_threads() if task.data.in_memory else 1
+    n, what = n_threads() if task.data.in_memory else 1, "bootstrap" if draws else "ensemble"
     with Progress(progress) as bar, one_blas_thread, ThreadPoolExecutor(n) as pool:
         for other in pool.map(member, seeds):
             members.append(other)
-            n = len(members) + 1
-            bar.show("ensemble", f"fit {n} of {n_members}", n / n_members)
+            bar.show(what, f"fit {len(members)} of {n_members}", len(members) / n_members)
     if sde.one_step is not None:
         before = tuple(other.one_step or other for other in members)
-        sde = replace(sde, one_step=replace(sde.one_step, members=before))
-    return replace(sde, members=tuple(members))
+        sde = replace(sde, one_step=replace(sde.one_step, members=before, bootstrapped=draws))
+    return replace(sde, members=tuple(members), bootstrapped=draws)
 
 
 def _check_data(data: object, options: FitOptions) -> None:
@@ -250,6 +265,8 @@ def _check_data(data: object, options: FitOptions) -> None:
             option=Option("refine", False),
             periodic=Option("periodic"),
         )
+    if options.bootstrap is not None:
+        check_resampled(data)
     if data.kind == "positions":
         check_options_of_positions(options)
     if options.known_noise(data.n_outputs) is not None and data.kind != "positions" and not can_be_noisy(data):

@@ -54,6 +54,10 @@ def _members(name: str, value: object) -> None:
     count(name, value, least=2)
 
 
+def _resampled_fits(name: str, value: object) -> None:
+    count(name, value, least=10)
+
+
 NoiseOption = Literal["auto", False] | float | npt.ArrayLike
 """What errors of measurement may be said to be."""
 LARGEST_NOISE = 1e150
@@ -109,6 +113,7 @@ ALLOWED: dict[str, Check] = {
     "drift": _or_none(_parameters),
     "covariance": _or_none(_parameters),
     "ensemble": _or_none(_members),
+    "bootstrap": _or_none(_resampled_fits),
     "max_h": _length_or_auto,
     "measurement_noise": _measurement_noise,
     "rng": _seed,
@@ -129,6 +134,7 @@ NEED_REFINE: dict[str, tuple[tuple[object, ...], str]] = {
         "cross_fit=True needs refine=True: Algorithm 2 takes the residuals of its own training data",
     ),
     "ensemble": ((None,), "ensemble needs refine=True: what Algorithm 2 learns carries no error bars"),
+    "bootstrap": ((None,), "bootstrap needs refine=True: what Algorithm 2 learns carries no error bars"),
 }
 """What options may be with ``refine=False``, and what is said of anything else."""
 
@@ -146,6 +152,7 @@ class FitOptions:
     weight_drift: bool | None = None
     cross_fit: bool | None = None
     ensemble: int | None = None
+    bootstrap: int | None = None
     correct_step: bool | Literal["auto"] = "auto"
     max_h: float | Literal["auto"] | None = "auto"
     measurement_noise: NoiseOption = "auto"
@@ -154,6 +161,8 @@ class FitOptions:
     def __post_init__(self) -> None:
         for name, check in ALLOWED.items():
             check(name, getattr(self, name))
+        if self.ensemble is not None and self.bootstrap is not None:
+            raise InputError("choose {one} or {other}", one=Option("ensemble"), other=Option("bootstrap"))
         if not self.refine:
             for name, (allowed, message) in NEED_REFINE.items():
                 if getattr(self, name) not in allowed:

@@ -70,6 +70,8 @@ class LearnedSDE(WithFormula):
         The transitions that frequencies were searched on, in words.
     members : tuple of LearnedSDE
         Other fits to the same data, with frequencies of their own (`itofit.fit(..., ensemble=8)`).
+    bootstrapped : bool
+        Whether members were learned from tracks drawn with replacement (`itofit.fit(..., bootstrap=50)`).
     step_correction : StepCorrection or None
         Whether and how far what one observed step shows was corrected for its length; None if it was not asked for.
     one_step : LearnedSDE or None
@@ -103,6 +105,7 @@ class LearnedSDE(WithFormula):
     candidates: tuple[Candidate, ...] = ()
     searched_on: str = "all of them"
     members: tuple[LearnedSDE, ...] = ()
+    bootstrapped: bool = False
     step_correction: StepCorrection | None = None
     one_step: LearnedSDE | None = None
     drift_in_noise_units: bool = False
@@ -177,7 +180,9 @@ class LearnedSDE(WithFormula):
             f = np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), f))
         if not return_std:
             return f
-        return f, with_members(self.drift_function.std(x), f, [member.drift(x) for member in self.members])
+        return f, with_members(
+            self.drift_function.std(x), f, [member.drift(x) for member in self.members], self.bootstrapped
+        )
 
     def drift_jacobian(self, x: npt.ArrayLike) -> Float:
         """Derivatives of the drift: [i, a, b] is ∂f_a/∂x_b at point i, shape (n, d, m)."""
@@ -208,7 +213,9 @@ class LearnedSDE(WithFormula):
         sigma = self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
         if not return_std:
             return sigma
-        return sigma, with_members(self._covariance_std(x), sigma, [other.covariance(x) for other in self.members])
+        return sigma, with_members(
+            self._covariance_std(x), sigma, [other.covariance(x) for other in self.members], self.bootstrapped
+        )
 
     def _covariance_std(self, x: npt.ArrayLike) -> Float:
         """Standard deviations of the entries of Σ: those of H, carried through the link to first order."""

@@ -247,7 +247,10 @@ class _Uncertain:
 
 
 def sampled(sde: LearnedSDE, n: int, rng: RNG) -> SampledSDEs:
-    """`n` equations from the posterior of a learned one, in turns from it and the members of its ensemble."""
+    """`n` equations from the posterior of a learned one, in turns from it and the members of its ensemble.
+
+    Of a bootstrap they are the fits to data sets that were drawn.
+    """
     n = count("n", n)
     random, seed = generator(rng)
     members = (sde, *sde.members)
@@ -256,6 +259,9 @@ def sampled(sde: LearnedSDE, n: int, rng: RNG) -> SampledSDEs:
             "this model carries no error bars, so nothing can be drawn: they belong to what fit learns by default, "
             "with refine=True"
         )
+    if sde.bootstrapped:
+        chosen = np.bincount(random.permutation(n) % len(sde.members), minlength=len(sde.members))
+        return SampledSDEs([_copies(own, k) for own, k in zip(sde.members, chosen, strict=True) if k], seed)
     shares = [len(range(k, n, len(members))) for k in range(len(members))]
     return SampledSDEs([_draws(own, k, random) for own, k in zip(members, shares, strict=True) if k], seed)
 
@@ -269,6 +275,14 @@ def _draws(sde: LearnedSDE, n: int, rng: np.random.Generator) -> _Draws:
     zero = replace(H.series, beta=np.zeros_like(H.series.beta), offset=np.zeros_like(H.series.offset))
     change = _Uncertain(zero, H.spread).drawn(rng.standard_normal((n, p, H.spread.n_outputs // p)))
     return _Draws(sde, drift, change)
+
+
+def _copies(sde: LearnedSDE, n: int) -> _Draws:
+    """An equation as it is, n times."""
+    f, H = sde.drift_function, sde.covariance_function
+    zero = replace(H.series, beta=np.zeros_like(H.series.beta), offset=np.zeros_like(H.series.offset))
+    times = [replace(own, beta=np.tile(own.beta, n), offset=np.tile(own.offset, n)) for own in (f.series, zero)]
+    return _Draws(sde, *times)
 
 
 def _correlated(sde: LearnedSDE, spread: FourierSeries, n: int, rng: np.random.Generator) -> Float:

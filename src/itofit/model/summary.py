@@ -68,6 +68,8 @@ def summary_of(sde: LearnedSDE) -> str:
         lines.append(_line("step", str(sde.step_correction)))
     if sde.data.work is not None:
         lines.append(_line("work", str(sde.data.work)))
+    if sde.bootstrapped:
+        lines.append(_line("error bars", f"from fits to {len(sde.members)} draws of the tracks, with replacement"))
     lines.append(_line("seed", "a generator was given" if sde.seed is None else str(sde.seed)))
     return printable("\n".join(lines))  # names may come from files of others
 

@@ -131,13 +131,16 @@ def variances(values: Float, p: int) -> Float:
     return np.asarray((values.reshape(len(values), p, values.shape[1] // p) ** 2).sum(axis=2))
 
 
-def with_members(own: Float, values: Float, others: list[Float]) -> Float:
-    """Standard deviations of values with what other fits of the same data say of the choice of frequencies.
+def with_members(own: Float, values: Float, others: list[Float], bootstrapped: bool) -> Float:
+    """Standard deviations of values with what other fits say of them.
 
-    Two fits differ by twice the variance that the choice gives to one.
+    Two fits of the same data differ by twice the variance that the choice of frequencies gives to one. Those of data
+    sets that were drawn with replacement differ by all that there is.
     """
     if not others:
         return own
+    if bootstrapped:
+        return np.asarray(np.std(others, axis=0, ddof=1))
     return np.sqrt(own**2 + 0.5 * np.mean([(other - values) ** 2 for other in others], axis=0))
 
 

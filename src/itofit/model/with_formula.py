@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from itofit._checks import RNG
+from itofit.data.notebooks import printed_html
 from itofit.data.passes import Data
 from itofit.model.exports.function_tables import WithTables
 from itofit.model.exports.jax_functions import JaxFunctions, jax_of_learned
@@ -25,6 +26,16 @@ class WithFormula(WithTables):
         """Number of amplitudes of both functions that the data determine."""
         this: Any = self
         return float(this.drift_function.training.determined + this.covariance_function.training.determined)
+
+    @property
+    def noise_is_constant(self) -> bool:
+        """Whether Σ was found to be the same everywhere."""
+        this: Any = self
+        return bool(this.covariance_function.training.n_features == 0)
+
+    def _repr_html_(self) -> str:
+        this: Any = self
+        return printed_html(this.summary())
 
     def sample(self, n: int = 50, rng: RNG = None) -> SampledSDEs:
         """Equations drawn from the posterior of drift and Σ, each an SDE: `itofit.model.sampled.SampledSDEs`.

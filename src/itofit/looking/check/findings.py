@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal, TypeAlias
 
 from itofit._checks import Float, Message, one_of
@@ -140,6 +141,12 @@ class Diagnosis:
                 for finding in self.findings
             ],
         }
+
+    def _repr_html_(self) -> str:
+        from itofit.looking.report.page import NOTEBOOK_STYLE, findings  # noqa: PLC0415  (a page shows findings)
+
+        headline = f"<p><b>{escape(self.headline)}</b></p>"
+        return f'<style>{NOTEBOOK_STYLE}</style><div class="itofit">{headline}{findings(self)}</div>'
 
     def __repr__(self) -> str:
         return f"Diagnosis({plural(self.n_transitions, 'transition')}, {self.worst})"

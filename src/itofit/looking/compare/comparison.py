@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import Float, InputError
+from itofit.data.notebooks import printed_html
 from itofit.looking.check.phrases import capitalised, p_text
 from itofit.looking.compare.condition_test import ConditionTest
 from itofit.model.learned import LearnedSDE
@@ -179,6 +181,11 @@ class Comparison:
             + (f" ± {own.std:.2g}" if np.isfinite(own.std) else "")
             for own in self.answers
         )]  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        image = base64.b64encode(self.picture("png")).decode()
+        shown = f'<img alt="both conditions and their differences" src="data:image/png;base64,{image}">'
+        return printed_html(str(self)) + shown
 
     def as_dict(self) -> dict[str, Any]:
         """The comparison in numbers, lists and words, as JSON can hold them."""

@@ -11,10 +11,12 @@ from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.looking.plot.canvas import (
     drift_label,
+    escaped,
     figure_or_new,
     grid_of_axes,
     lines,
     noise_label,
+    number_text,
     panels_size,
     shared_legend,
 )
@@ -32,6 +34,7 @@ from itofit.looking.plot.fields import field
 from itofit.looking.plot.maps import heatmap
 from itofit.looking.plot.potentials import potential
 from itofit.looking.plot.views import NumberOrName, View, checked, rest_point, slice_title, variable, view_of
+from itofit.matrices.symmetric import entries
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
@@ -122,7 +125,8 @@ def overview(sde: LearnedSDE, data: Data | None = None, *, figure: Figure | None
     """The picture of a model that suits its number of variables.
 
     With one variable drift, variance and potential; with two inputs the field, if they are what moves, and maps of all
-    components of the drift and entries of the covariance; otherwise slices, of the first six inputs and outputs.
+    components of the drift and entries of the covariance, which the title states if it is constant; otherwise slices,
+    of the first six inputs and outputs.
 
     Parameters
     ----------
@@ -154,7 +158,19 @@ def overview(sde: LearnedSDE, data: Data | None = None, *, figure: Figure | None
     figure = figure_or_new(figure, panels_size(len(panels), columns, size))
     for ax, panel in zip(grid_of_axes(figure, len(panels), columns), panels, strict=True):
         panel.draw(ax=ax)
+    if m > 1 and sde.noise_is_constant:
+        figure.suptitle(f"The noise is the same everywhere: {constant_noise_text(sde)}", fontsize="medium")
     return figure
+
+
+def constant_noise_text(sde: LearnedSDE) -> str:
+    """The entries of a Σ that is the same everywhere, in a line."""
+    sigma = sde.covariance(sde.box.mean(axis=0)[None])[0]
+    rows, columns = entries(sde.structure, sde.n_outputs)
+    names = [escaped(name) for name in sde.output_names]
+    return ", ".join(
+        f"Σ[{names[i]}, {names[j]}] = {number_text(sigma[i, j])}" for i, j in zip(rows, columns, strict=True)
+    )
 
 
 class Panel(NamedTuple):
@@ -175,7 +191,9 @@ def panels_of(sde: LearnedSDE, data: Data | None) -> list[Panel]:
         if sde.kind == "diffusion":
             panels.append(Panel(partial(potential, sde, data), f"potential of {names}"))
         return panels
-    if sde.structure == "full" and sde.n_outputs == 2:
+    if sde.noise_is_constant:
+        pairs, noises = [], []
+    elif sde.structure == "full" and sde.n_outputs == 2:
         pairs.append((0, 1))
         noises.append(noise_label(sde, 0, 1))
     panels = [Panel(partial(heatmap, sde, "drift", j, data), f"map of the {drifts[j]}") for j in outputs]

@@ -23,7 +23,7 @@ from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import style
 from itofit.looking.plot.grids import MOST_SLICES
 from itofit.looking.report import page
-from itofit.looking.report.numbers import tables, tables_note
+from itofit.looking.report.numbers import constant_noise, tables, tables_note
 from itofit.looking.report.pictures import (
     ANSWER_SAMPLES,
     about_answers,
@@ -144,6 +144,8 @@ def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
     if max(sde.n_inputs, sde.n_outputs) > MOST_SLICES:
         yield page.note(f"Pictures are of the first {MOST_SLICES} inputs and outputs.")
     yield page.subsection("In numbers")
+    if sde.noise_is_constant:
+        yield page.tables([constant_noise(sde)])
     yield page.tables(tables(sde, rows))
     yield page.note(tables_note(sde, rows))
 

@@ -73,13 +73,28 @@ def tables(sde: LearnedSDE, data: Transitions) -> list[Table]:
     listed = []
     for j, (drifts, variances) in enumerate(zip(_drifts(sde, points), _variances(sde, points), strict=True)):
         rows = [list(row) for row in zip(names, drifts, variances, strict=True)]
-        listed.append(Table(sde.output_names[j], ["where", "drift", "noise variance"], rows))
-    if sde.structure == "full" and sde.n_outputs <= MOST_LISTED:
+        heads = ["where", "drift", "noise variance"]
+        if sde.noise_is_constant:
+            rows, heads = [row[:2] for row in rows], heads[:2]
+        listed.append(Table(sde.output_names[j], heads, rows))
+    if sde.structure == "full" and sde.n_outputs <= MOST_LISTED and not sde.noise_is_constant:
         pairs = list(_covariances(sde, points).items())
         for some in (pairs[k : k + PAIRS] for k in range(0, len(pairs), PAIRS)):
             rows = [list(row) for row in zip(names, *(cells for _, cells in some), strict=True)]
             listed.append(Table("noise covariance", ["where", *(pair for pair, _ in some)], rows))
     return listed
+
+
+def constant_noise(sde: LearnedSDE) -> Table:
+    """The matrix Σ of a noise that is the same everywhere."""
+    middle = sde.box.mean(axis=0)[None]
+    sigma = sde.covariance(middle)[0]
+    std = sde.covariance(middle, return_std=True)[1][0] if sde.has_error_bars else None
+    rows = [
+        [name, *(number_text(v) if std is None else plus_minus(v, std[i, j]) for j, v in enumerate(sigma[i]))]
+        for i, name in enumerate(sde.output_names)
+    ]
+    return Table("noise covariance Σ, the same everywhere", ["", *sde.output_names], rows)
 
 
 def _drifts(sde: LearnedSDE, points: Float) -> list[list[str]]:

@@ -84,6 +84,14 @@ dt { font-weight: 600; } dd { margin: 0 0 .4rem 1rem; }
 """
 
 
+NOTEBOOK_STYLE = """
+.itofit td, .itofit th { text-align: left; vertical-align: top; white-space: normal; }
+.itofit .verdict { font-weight: 700; white-space: nowrap; } .itofit .good { color: #00684b; }
+.itofit .caution { color: #8a5200; } .itofit .bad { color: #b3261e; }
+"""
+"""For findings alone, within somebody else's page."""
+
+
 def document(title: str, body: Iterable[str]) -> str:
     """A whole page."""
     return (

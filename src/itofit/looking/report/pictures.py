@@ -60,7 +60,8 @@ def about_model(sde: LearnedSDE, data: Transitions) -> list[Picture]:
         pictures += [small_panels(sde, data, j) for j in range(min(sde.n_outputs, MOST_SLICES))]
     if sde.n_inputs == 3 and sde.n_outputs <= MAPPED:
         pictures += [drift_maps(sde, data, j) for j in range(sde.n_outputs)]
-    if sde.structure == "full" and (sde.n_inputs, sde.n_outputs) != (2, 2) and sde.n_outputs <= MAPPED:
+    varies = not sde.noise_is_constant and sde.structure == "full"
+    if varies and (sde.n_inputs, sde.n_outputs) != (2, 2) and sde.n_outputs <= MAPPED:
         pictures += [covariance_panels(sde, data, pair) for pair in combinations(range(sde.n_outputs), 2)]
     return pictures
 
@@ -75,7 +76,7 @@ def about_formula(formula: Formula, sde: LearnedSDE, data: Transitions) -> list[
             PANEL,
         )
         for line in shown
-        if line.terms
+        if not all(term.constant for term in line.terms)
     ]
     if formula.prediction is not None:
         pictures += [
@@ -155,20 +156,22 @@ def kept_text(sde: LearnedSDE) -> str:
 
 
 def small_panels(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
-    """Drift and variance of one output, side by side, along each input below each other."""
-    m = min(sde.n_inputs, MOST_SLICES)
+    """Drift and variance of one output, side by side, along each input below each other; no variance if constant."""
+    m, constant = min(sde.n_inputs, MOST_SLICES), sde.noise_is_constant
     figure = new_figure((2 * HALF[0], 0.3 + HALF[1] * m))
-    panels = figure.subplots(m, 2, squeeze=False)
-    for i, (left, right) in enumerate(panels):
+    panels = figure.subplots(m, 1 if constant else 2, squeeze=False)
+    for i, (left, *right) in enumerate(panels):
         plot.drift(sde, data, output=output, along=i, ax=left)
-        plot.diffusion(sde, data, entry=(output, output), along=i, ax=right)
+        for ax in right:
+            plot.diffusion(sde, data, entry=(output, output), along=i, ax=ax)
     for column in panels.T:
         edges = np.array([ax.get_ylim() for ax in column])
         for ax in column:
             _small(ax)
             ax.set_ylim(edges[:, 0].min(), edges[:, 1].max())
     name = sde.output_names[output]
-    return picture(figure, f"Drift and noise variance of {name} along each input{_others(sde, data)}")
+    what = "Drift" if constant else "Drift and noise variance"
+    return picture(figure, f"{what} of {name} along each input{_others(sde, data)}")
 
 
 def drift_maps(sde: LearnedSDE, data: Transitions, output: int) -> Picture:

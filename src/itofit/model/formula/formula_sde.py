@@ -14,6 +14,7 @@ from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import Float, fraction
 from itofit.data.names import Kind, plural
+from itofit.data.notebooks import printed_html
 from itofit.matrices.symmetric import Structure, entries, positive_definite, symmetric
 from itofit.model.exports.function_tables import WithTables
 from itofit.model.exports.jax_functions import JaxFunctions, jax_of_formula
@@ -101,6 +102,11 @@ class Formula(WithTables):
     def lines(self) -> dict[str, Line]:
         """All lines by their names: f_x, Σ_x, Σ_xy, ..."""
         return {written.line_name(self, line.slot): line for line in (*self.drift_lines, *self.noise_lines)}
+
+    @property
+    def noise_is_constant(self) -> bool:
+        """Whether Σ is the same everywhere."""
+        return all(term.constant for line in self.noise_lines for term in line.terms)
 
     @property
     def n_terms(self) -> int:
@@ -215,6 +221,12 @@ class Formula(WithTables):
     def summary(self) -> str:
         """The formula and how it was found, as a few lines of text."""
         return written.text(self)
+
+    def _repr_html_(self) -> str:
+        return printed_html(str(self))
+
+    def _repr_latex_(self) -> str:
+        return f"$${self.latex()}$$"
 
     def latex(self) -> str:
         """The formula in LaTeX: lines of an `aligned` environment, to be put into an equation."""

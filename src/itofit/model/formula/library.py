@@ -62,6 +62,11 @@ class Term:
     waves: tuple[Wave, ...] = ()
     function: Function | None = None
 
+    @property
+    def constant(self) -> bool:
+        """Whether it is the same everywhere."""
+        return not (any(self.powers) or self.waves or self.function is not None)
+
     def __call__(self, x: Any, xp: Any = np) -> Any:  # noqa: ANN401
         """Values (...,) at points x (..., m), with the functions of NumPy or of a module that has them, too."""
         if self.function is not None:
