@@ -184,3 +184,13 @@ def test_the_equation_in_a_line_is_found_and_none_where_there_is_none():
     assert "NO SHORT FORMULA WAS FOUND" in none
     assert re.search(r"\|x\| x \+ \(.*\) ripple\n", told)
     assert "NO SHORT FORMULA" not in told
+
+
+def test_the_treatment_changed_the_noise_and_not_the_drift():
+    """The ratio of the variances is 0.25 / 0.36; relaxation takes 1 / 1.5 in both."""
+    text = output_of("plot_conditions.py")
+    assert "Drift: no difference can be seen" in text
+    assert "Noise: they differ" in text
+    low, high = numbers("variance of turning: # to # times", text)
+    assert low < 0.25 / 0.36 < high
+    assert numbers("relaxation time        #       #", text) == pytest.approx([1 / 1.5] * 2, rel=0.15)
