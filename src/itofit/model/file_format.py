@@ -367,6 +367,8 @@ def _check_origin(sde: LearnedSDE) -> None:
             raise InputError(f"{name} must be a string, got {getattr(sde, name)!r}")
     if not positive("floored_share", sde.floored_share, zero=True) <= 1:
         raise InputError(f"floored_share must be at most 1, got {sde.floored_share}")
+    if flag("bootstrapped", sde.bootstrapped) and not sde.members:
+        raise InputError("bootstrapped models need members")
     for candidate in sde.candidates:
         _check_kind("a candidate", candidate, Candidate)
         one_of("structure", candidate.structure, get_args(Structure))
