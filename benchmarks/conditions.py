@@ -90,8 +90,9 @@ def measure(case, seed):
         "either": float(comparison.differs),
         "drift_band": float(comparison.drift.excludes(0.0).any()),
         "noise_band": float(comparison.variance_ratio.excludes(1.0).any()),
-        "drift_p": comparison.drift_test.p,
-        "noise_p": comparison.noise_test.p,
+        "tested": float(
+            comparison.drift_test is not None
+        ),  # not if errors of measurement were found, which are not there
         "seconds": seconds,
     }
 
