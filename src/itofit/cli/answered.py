@@ -12,13 +12,12 @@ import itofit
 from itofit import dynamics as answers_of
 from itofit._checks import InputError
 from itofit.cli.app import app, explained, print_aside, print_json, print_text
-from itofit.cli.arguments import Json, Model, Seed, check_installed, check_writable, writing
+from itofit.cli.arguments import Json, Model, Seed, check_picture, writing
 from itofit.cli.outside import drive_from, number_from
 from itofit.dynamics.answers import Answer
 from itofit.model.learned import LearnedSDE
 from itofit.model.storage import whole_file
 
-PICTURES = (".png", ".svg", ".pdf")
 SETS = "a number, an interval as in 0.5:1.5 or 0.5: (no end), or intervals by name as in x=0.5:,y=-1:1"
 
 
@@ -46,10 +45,7 @@ def dynamics(
     With --start and --target it is the mean first-passage time between them.
     """
     if output is not None:
-        if output.suffix.lower() not in PICTURES:
-            raise InputError(f"--output must end in {', '.join(PICTURES)}, got {output.name}")
-        check_writable("--output", output, model)
-        check_installed("matplotlib", "plot", "--output")
+        check_picture(output, model)
     if (start is None) != (target is None):
         raise InputError("--start and --target belong together: give both, or neither")
     sde = itofit.load(model)

@@ -29,6 +29,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print for machines.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files also if itofit did not write them.")]
 
+PICTURES = (".png", ".svg", ".pdf")
 MODELS, PAGES, TABLES = (".npz",), (".html", ".htm"), (".csv", ".parquet")
 """Ends of the names of files that commands write."""
 PAGE_MARK, PAGE_HEAD = b'<meta name="generator" content="itofit', 2048
@@ -76,6 +77,14 @@ def _is_own(file: Path) -> bool:
         with file.open("rb") as opened:
             return PAGE_MARK in opened.read(PAGE_HEAD)
     return is_ours(file)
+
+
+def check_picture(path: Path, *needed: Path, purpose: str = "--output") -> None:
+    """Raise if a picture cannot be drawn into a file."""
+    if path.suffix.lower() not in PICTURES:
+        raise InputError(f"--output must end in {', '.join(PICTURES)}, got {path.name}")
+    check_writable("--output", path, *needed)
+    check_installed("matplotlib", "plot", purpose)
 
 
 def check_installed(package: str, extra: str, purpose: str) -> None:

@@ -10,13 +10,11 @@ import typer
 import itofit
 from itofit._checks import InputError
 from itofit.cli.app import app, explained, print_aside, print_json, print_text
-from itofit.cli.arguments import Json, Seed, check_installed, check_writable, writing
+from itofit.cli.arguments import Json, Seed, check_picture, writing
 from itofit.cli.columns import Columns
 from itofit.cli.option_groups import with_option_groups
 from itofit.looking.plot.canvas import style
 from itofit.model.storage import write_whole
-
-PICTURES = (".png", ".svg", ".pdf")
 
 
 @app.command()
@@ -45,10 +43,7 @@ def compare(
         raise InputError("give the data of both conditions, or of none")
     needed = [path for path in (first, second, data_first, data_second) if path is not None]
     if output is not None:
-        if output.suffix.lower() not in PICTURES:
-            raise InputError(f"--output must end in {', '.join(PICTURES)}, got {output.name}")
-        check_writable("--output", output, *needed)
-        check_installed("matplotlib", "plot", "itofit compare --output")
+        check_picture(output, *needed, purpose="itofit compare --output")
     models = itofit.load(first), itofit.load(second)
     data = [None if path is None else columns.read([str(path)]) for path in (data_first, data_second)]
     comparison = itofit.compare(*models, *data, names=(first.stem, second.stem), level=level, samples=samples, rng=seed)

@@ -226,9 +226,8 @@ def _with_members(sde: LearnedSDE, decision: Decision | None, task: Task, progre
 
     They run on all cores, or one by one if data are read from files.
     """
-    n_members, draws = (task.options.ensemble or 1) - 1, task.options.bootstrap is not None
-    if task.options.bootstrap is not None:
-        n_members = task.options.bootstrap
+    draws = task.options.bootstrap is not None
+    n_members = task.options.bootstrap or (task.options.ensemble or 1) - 1
 
     def member(seed: int) -> LearnedSDE:
         options = replace(task.options, rng=seed, ensemble=None, bootstrap=None)

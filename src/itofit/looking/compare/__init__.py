@@ -16,7 +16,7 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import RNG, Float, InputError, count, fraction, generator
 from itofit.data.passes import Data
 from itofit.data.periods import endless
-from itofit.looking.compare.comparison import AnswerDifference, Band, Comparison, simultaneous_band
+from itofit.looking.compare.comparison import AnswerDifference, Band, Comparison, Pair
 from itofit.looking.compare.condition_test import ConditionTest, condition_tests
 from itofit.looking.plot.views import checked
 from itofit.model.learned import LearnedSDE
@@ -95,17 +95,10 @@ def compare(
     names = _checked_names(names)
     random, _ = generator(rng)
     rows = checked(a, data_a), checked(b, data_b)
-    drawn = a.sample(samples, rng=random), b.sample(samples, rng=random)
+    pair = Pair(a, b, (a.sample(samples, rng=random), b.sample(samples, rng=random)))
     points = _points(a, b, [None if data is None else data.inputs for data in rows], random)
     with one_blas_thread:
-        drift = simultaneous_band(
-            b.drift(points) - a.drift(points), drawn[1].drift(points) - drawn[0].drift(points), level
-        )
-        noise = simultaneous_band(
-            _log_variances(b.covariance(points)) - _log_variances(a.covariance(points)),
-            _log_variances(drawn[1].covariance(points)) - _log_variances(drawn[0].covariance(points)),
-            level,
-        )
+        drift, variance_ratio = pair.drift(points, level), pair.variance_ratio(points, level)
         tested, why_not = _tested(a, b, data_a, data_b)
     return Comparison(
         a=a,
@@ -114,18 +107,13 @@ def compare(
         level=level,
         points=points,
         drift=drift,
-        variance_ratio=Band(*map(np.exp, noise)),
+        variance_ratio=variance_ratio,
         drift_test=tested[0] if tested else None,
         noise_test=tested[1] if tested else None,
         why_not_tested=why_not,
         answers=tuple(_answer(name, own, a, b, level) for name, own in (answers or {}).items()),
-        samples=drawn,
+        samples=pair.samples,
     )
-
-
-def _log_variances(covariance: Float) -> Float:
-    """Logarithms of the diagonal entries of matrices (..., d, d): shape (..., d)."""
-    return np.log(np.diagonal(covariance, axis1=-2, axis2=-1))
 
 
 def _check_models(a: LearnedSDE, b: LearnedSDE) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from itofit._checks import Float
-from itofit.looking.compare.comparison import Comparison, simultaneous_band
-from itofit.looking.plot.canvas import LEARNED, SECOND, escaped, figure_or_new, lines, shared_legend
-from itofit.model.learned import LearnedSDE
-from itofit.model.sampled import SampledSDEs
+from itofit.looking.compare.comparison import Band, Comparison
+from itofit.looking.plot.canvas import INTERVAL_STDS, LEARNED, SECOND, escaped, figure_or_new, lines, shared_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,14 +37,11 @@ def drawn(comparison: Comparison, figure: Figure | None) -> Figure:
         axes = figure.subplots(2, 2 * d, squeeze=False, sharex=True)
         for j in range(d):
             _functions_of_one(comparison, j, axes[0, 2 * j], axes[0, 2 * j + 1])
-            _difference(comparison, "drift", 0, j, axes[1, 2 * j])
-            _difference(comparison, "noise", 0, j, axes[1, 2 * j + 1])
+        _differences(comparison, 0, list(axes[1, ::2]), list(axes[1, 1::2]))
     else:
         axes = figure.subplots(2 * d, m, squeeze=False, sharex="col", sharey="row")
-        for j in range(d):
-            for i in range(m):
-                _difference(comparison, "drift", i, j, axes[2 * j, i])
-                _difference(comparison, "noise", i, j, axes[2 * j + 1, i])
+        for i in range(m):
+            _differences(comparison, i, list(axes[::2, i]), list(axes[1::2, i]))
         for ax in axes[:, 1:].ravel():
             ax.set_ylabel("")
         middle = np.median(comparison.points, axis=0)
@@ -68,7 +64,7 @@ def _functions_of_one(comparison: Comparison, j: int, drift: Axes, noise: Axes) 
         f, std = (own[:, j] for own in sde.drift(x, return_std=True))
         low, high = (own[:, j] for own in sde.variance_interval(x))
         for ax, y, bottom, top in (
-            (drift, f, f - 1.96 * std, f + 1.96 * std),
+            (drift, f, f - INTERVAL_STDS * std, f + INTERVAL_STDS * std),
             (noise, sde.covariance(x)[:, j, j], low, high),
         ):
             ax.fill_between(x, bottom, top, color=colour, alpha=0.2, linewidth=0)
@@ -80,17 +76,24 @@ def _functions_of_one(comparison: Comparison, j: int, drift: Axes, noise: Axes) 
     noise.set_ylabel(lines(f"noise variance of {name}", 24))
 
 
-def _difference(comparison: Comparison, what: str, i: int, j: int, ax: Axes) -> None:
-    """The difference of one output along one input, with its band, marked where it is beyond doubt."""
+def _differences(comparison: Comparison, i: int, drifts: Sequence[Axes], noises: Sequence[Axes]) -> None:
+    """The differences of all outputs along one input, which are compared once, on axes of their own."""
     points = _along(comparison, i)
-    value, draws, none = _values(comparison, what, points)
-    low, middle, high = (own[:, j] for own in _band(comparison, value, draws))
-    x, name = points[:, i], escaped(comparison.a.output_names[j])
-    if what == "noise":
-        low, middle, high = np.exp(low), np.exp(middle), np.exp(high)
+    drift = comparison.pair.drift(points, comparison.level)
+    ratio = comparison.pair.variance_ratio(points, comparison.level)
+    for j, name in enumerate(map(escaped, comparison.a.output_names[: len(drifts)])):
+        _draw_band(drifts[j], points[:, i], drift, j, 0.0)
+        drifts[j].set_ylabel(f"drift of {name},\ndifference")
+        _draw_band(noises[j], points[:, i], ratio, j, 1.0)
+        noises[j].set_ylabel(f"variance of {name},\nratio")
+
+
+def _draw_band(ax: Axes, x: Float, band: Band, j: int, none: float) -> None:
+    """One output's difference with its band, marked where what it is without a difference is beyond doubt."""
+    middle, low, high = (own[:, j] for own in band)
+    beyond = band.excludes(none)[:, j]
     ax.axhline(none, color="0.5", linewidth=0.8)
     ax.fill_between(x, low, high, color="0.6", alpha=0.4, linewidth=0, label="simultaneous band")
-    beyond = (low > none) | (high < none)
     ax.fill_between(
         x,
         low,
@@ -102,8 +105,6 @@ def _difference(comparison: Comparison, what: str, i: int, j: int, ax: Axes) -> 
         label="beyond doubt" if beyond.any() else None,
     )
     ax.plot(x, middle, color="black", linewidth=1.4, label="difference")
-    text = f"drift of {name},\ndifference" if what == "drift" else f"variance of {name},\nratio"
-    ax.set_ylabel(text)
 
 
 def _along(comparison: Comparison, i: int) -> Float:
@@ -114,20 +115,3 @@ def _along(comparison: Comparison, i: int) -> Float:
     low, high = np.quantile(places[:, i], (edge, 1 - edge))
     points[:, i] = np.linspace(low, high, N_ALONG)
     return points
-
-
-def _values(comparison: Comparison, what: str, points: Float) -> tuple[Float, Float, float]:
-    """A difference (n, d) or logarithm of a ratio, its draws (s, n, d), and what it is where there is none."""
-    a, b, (of_a, of_b) = comparison.a, comparison.b, comparison.samples
-    if what == "drift":
-        return b.drift(points) - a.drift(points), of_b.drift(points) - of_a.drift(points), 0.0
-
-    def log_variance(own: LearnedSDE | SampledSDEs) -> Float:
-        return np.log(np.diagonal(own.covariance(points), axis1=-2, axis2=-1))
-
-    return log_variance(b) - log_variance(a), log_variance(of_b) - log_variance(of_a), 1.0
-
-
-def _band(comparison: Comparison, value: Float, draws: Float) -> tuple[Float, Float, Float]:
-    band = simultaneous_band(value, draws, comparison.level)
-    return band.low, band.value, band.high

@@ -42,6 +42,31 @@ def simultaneous_band(value: Float, draws: Float, level: float) -> Band:
     return Band(value, value - width, value + width)
 
 
+class Pair(NamedTuple):
+    """Two learned equations, and equations drawn from the posterior of each."""
+
+    a: LearnedSDE
+    b: LearnedSDE
+    samples: tuple[SampledSDEs, SampledSDEs]
+
+    def drift(self, points: Float, level: float) -> Band:
+        """f_b − f_a at points (n, m)."""
+        of_a, of_b = self.samples
+        return simultaneous_band(
+            self.b.drift(points) - self.a.drift(points), of_b.drift(points) - of_a.drift(points), level
+        )
+
+    def variance_ratio(self, points: Float, level: float) -> Band:
+        """Σ_b,ii / Σ_a,ii at points (n, m); its band is that of the logarithm."""
+
+        def log_variance(own: LearnedSDE | SampledSDEs) -> Float:
+            return np.log(np.diagonal(own.covariance(points), axis1=-2, axis2=-1))
+
+        of_a, of_b = self.samples
+        own, draws = log_variance(self.b) - log_variance(self.a), log_variance(of_b) - log_variance(of_a)
+        return Band(*map(np.exp, simultaneous_band(own, draws, level)))
+
+
 @dataclass(frozen=True)
 class AnswerDifference:
     """An answer for both conditions, and by how much it differs.
@@ -118,6 +143,11 @@ class Comparison:
     why_not_tested: str
     answers: tuple[AnswerDifference, ...]
     samples: tuple[SampledSDEs, SampledSDEs]
+
+    @property
+    def pair(self) -> Pair:
+        """What is compared."""
+        return Pair(self.a, self.b, self.samples)
 
     @property
     def drift_differs(self) -> bool:
