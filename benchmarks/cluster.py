@@ -35,7 +35,7 @@ from common import RESULTS, write_results
 
 import itofit
 from itofit.data import passes
-from itofit.data.cluster import Cluster, on_cluster
+from itofit.data.large.cluster import Cluster, on_cluster
 
 H = 0.02
 TRACK_ROWS = 10_001

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from common import write_results
 
 import itofit
-from itofit.data.files import SECTION_ROWS
 from itofit.data.passes import add_up
+from itofit.data.reading.files import SECTION_ROWS
 
 GROUPS = 1000
 TRACK_ROWS = 1000

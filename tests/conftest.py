@@ -26,7 +26,7 @@ def all_threads():
 @pytest.fixture
 def set_everywhere(monkeypatch):
     """Sets a constant of itofit for a test, in its own module and in those that import it."""
-    for module in ("data.files", "learning.fit", "learning.paper.algorithm_2", "looking.check", "looking.plot"):
+    for module in ("data.reading.files", "learning.fit", "learning.paper.algorithm_2", "looking.check", "looking.plot"):
         import_module(f"itofit.{module}")  # later imports would keep what was set
 
     def set_constant(name, value):

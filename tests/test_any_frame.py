@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from itofit import InputError, Transitions
-from itofit.data import any_frame
+from itofit.data.frames import any_frame
 
 equal = np.testing.assert_array_equal
 read = Transitions.from_dataframe

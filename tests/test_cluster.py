@@ -18,9 +18,9 @@ import pytest
 
 import itofit
 from itofit._checks import InputError
-from itofit.data import cluster as passes_on_cluster
-from itofit.data.cluster import Cluster, ClusterError, on_cluster
-from itofit.data.parts import PartedTransitions
+from itofit.data.large import cluster as passes_on_cluster
+from itofit.data.large.cluster import Cluster, ClusterError, on_cluster
+from itofit.data.large.parts import PartedTransitions
 from itofit.data.passes import add_up
 
 distributed = pytest.importorskip("distributed")
@@ -162,7 +162,7 @@ def test_a_fit_on_a_cluster_is_that_without_one(client, file):
 @pytest.mark.parametrize("n_threads", [1, 2, 4, 8, 100])
 def test_sums_do_not_depend_on_the_number_of_workers(client, file, monkeypatch, n_threads):
     monkeypatch.setattr(Cluster, "n_threads", n_threads)  # by which stretches are cut
-    monkeypatch.setattr("itofit.data.cluster.SPLIT_EVERY", 2)
+    monkeypatch.setattr("itofit.data.large.cluster.SPLIT_EVERY", 2)
     data = parted(file)
 
     def function(block, number):
@@ -228,7 +228,7 @@ def test_nothing_of_dask_is_imported_without_a_client():
     code = (
         "import sys, numpy, itofit; x = numpy.random.default_rng(0).normal(size=100);"
         "itofit.fit(itofit.Transitions.from_pairs(x, 0.5 * x[::-1], 0.1), rng=0);"
-        "import itofit.data.cluster, itofit.cli.machines; assert not {'dask', 'distributed'} & set(sys.modules)"
+        "import itofit.data.large.cluster, itofit.cli.machines; assert not {'dask', 'distributed'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": SOURCES})
 

@@ -117,7 +117,7 @@ def test_a_frame_that_a_cluster_holds():
 
 
 def on(client):
-    from itofit.data.cluster import Cluster
+    from itofit.data.large.cluster import Cluster
 
     return Cluster(client)
 

@@ -418,7 +418,7 @@ def test_without_pandas_other_tables_and_arrays_are_read(tmp_path):
 import sys
 sys.modules["pandas"] = sys.modules["pyarrow"] = None
 import numpy as np, itofit
-from itofit.data.files import read_transitions
+from itofit.data.reading.files import read_transitions
 np.savez("data.npz", state=[0.0, 1.0, 5.0, 6.0, 8.0], time=[0.0, 1.0, 0.0, 1.0, 2.0], track=["b", "b", "a", "a", "a"])
 data = read_transitions("data.npz")
 assert data.groups.tolist() == ["b", "a", "a"], data.groups

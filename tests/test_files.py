@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import itofit.files
 from itofit import DataWarning, InputError, Transitions, fit
-from itofit.data.files import read_transitions
+from itofit.data.reading.files import read_transitions
 
 equal = np.testing.assert_array_equal
 KINDS = [".csv", ".csv.gz", ".tsv", ".parquet", ".npz"]

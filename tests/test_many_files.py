@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import itofit
 from itofit import DataWarning, InputError, Transitions, read_transitions
-from itofit.data.label_ranges import shared_ranges
-from itofit.data.parts import PartedTransitions
+from itofit.data.large.parts import PartedTransitions
+from itofit.data.reading.label_ranges import shared_ranges
 
 equal = np.testing.assert_array_equal
 

@@ -10,9 +10,9 @@ import pytest
 import itofit
 from itofit._checks import InputError
 from itofit.data import rows
-from itofit.data.parts import Looked, PartedTransitions
+from itofit.data.large.parts import Looked, PartedTransitions
+from itofit.data.large.stretches import stretches
 from itofit.data.passes import Done, add_up, sums_of_stretch
-from itofit.data.stretches import stretches
 from itofit.model.hidden.windows import InOrder
 
 N = 1000
@@ -45,7 +45,7 @@ def parted(cuts, at_once=7):
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(rows, "PASS_ROWS", 32)
-    monkeypatch.setattr("itofit.data.stretches.MARGIN", 6)
+    monkeypatch.setattr("itofit.data.large.stretches.MARGIN", 6)
 
 
 CUTS = [[], [500], [1, 2, 3, 999], [32, 64, 64, 64, 65, 900], list(range(1, N)), [0, 0, 31, 31, 33], [999, 1000, 1000]]

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from itofit import files as files
     from itofit import likelihood as likelihood
     from itofit._checks import ConvergenceWarning, DataWarning, ExtrapolationWarning, InputError, ModelFileError
-    from itofit.data.blocked import BlockedTransitions
-    from itofit.data.files import read_transitions
-    from itofit.data.parts import PartedTransitions
+    from itofit.data.large.blocked import BlockedTransitions
+    from itofit.data.large.parts import PartedTransitions
+    from itofit.data.reading.files import read_transitions
     from itofit.data.transitions import Transitions
     from itofit.learning.fit import fit
     from itofit.learning.regressor import ARFFRegressor
@@ -71,7 +71,7 @@ __all__ = [
 _LATER = {
     "ARFF": "waves.parameters",
     "ARFFRegressor": "learning.regressor",
-    "BlockedTransitions": "data.blocked",
+    "BlockedTransitions": "data.large.blocked",
     "Comparison": "looking.compare",
     "ConvergenceWarning": "_checks",
     "DataWarning": "_checks",
@@ -86,7 +86,7 @@ _LATER = {
     "LearnedSDE": "model.learned",
     "MeasurementNoise": "model.measurement",
     "ModelFileError": "_checks",
-    "PartedTransitions": "data.parts",
+    "PartedTransitions": "data.large.parts",
     "SampledSDEs": "model.sampled",
     "States": "model.hidden.observed",
     "Training": "model.training",
@@ -96,7 +96,7 @@ _LATER = {
     "fit": "learning.fit",
     "load": "model.learned",
     "load_formula": "model.formula.formula_sde",
-    "read_transitions": "data.files",
+    "read_transitions": "data.reading.files",
     "report": "looking.report",
 }
 """Names whose modules are imported when they are asked for, since with what they need that takes long: so the command

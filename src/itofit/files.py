@@ -1,11 +1,11 @@
-"""The name under which users know `itofit.data.files`."""
+"""The name under which users know `itofit.data.reading.files`."""
 
 import sys
 from typing import TYPE_CHECKING
 
-from itofit.data import files
+from itofit.data.reading import files
 
 if TYPE_CHECKING:
-    from itofit.data.files import *
+    from itofit.data.reading.files import *
 
 sys.modules[__name__] = files

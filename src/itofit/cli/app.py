@@ -27,7 +27,7 @@ from itofit._checks import (
 )
 from itofit._version import __version__
 from itofit.cli.words import worded
-from itofit.data.cluster import ClusterError
+from itofit.data.large.cluster import ClusterError
 
 P = ParamSpec("P")
 T = TypeVar("T")

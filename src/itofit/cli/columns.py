@@ -16,10 +16,10 @@ from itofit._progress import Progress
 from itofit.cli.app import print_note
 from itofit.cli.held_out import AnyTransitions
 from itofit.cli.outside import periods_from
-from itofit.data.blocked import BlockedTransitions
-from itofit.data.cluster import Client, on_cluster
-from itofit.data.files import CHUNK_ROWS
+from itofit.data.large.blocked import BlockedTransitions
+from itofit.data.large.cluster import Client, on_cluster
 from itofit.data.passes import add_up
+from itofit.data.reading.files import CHUNK_ROWS
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 
 from itofit._checks import DataWarning
-from itofit.data.blocked import BlockedTransitions
 from itofit.data.following import continues
-from itofit.data.parts import PartedTransitions
+from itofit.data.large.blocked import BlockedTransitions
+from itofit.data.large.parts import PartedTransitions
 from itofit.data.transitions import Transitions
 from itofit.looking.check import LEAST_ROWS
 

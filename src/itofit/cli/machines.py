@@ -13,7 +13,7 @@ import typer
 
 from itofit._checks import InputError
 from itofit.cli.arguments import check_installed
-from itofit.data.cluster import Client
+from itofit.data.large.cluster import Client
 
 LEAVES_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """What a worker begins with: Ctrl-C goes to all processes of a terminal, and the client ends the others."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from itofit._checks import Float, InputError, check_regular
-from itofit.data.layout import optional
+from itofit.data.frames.layout import optional
 from itofit.model.sde import SDE
 
 PERIODIC = (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from itofit.data.parts import PartedTransitions
+from itofit.data.large.parts import PartedTransitions
 from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 

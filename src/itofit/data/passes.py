@@ -1,7 +1,7 @@
 """Passes over data: every question to them is a sum over their blocks.
 
 A pass maps a pure function over the blocks and adds the results up. The order of the additions is a binary tree over
-the numbers of the blocks (`itofit.data.tree_sums`), so that the sum, to the last bit, depends neither on the number of
+the numbers of the blocks (`large/tree_sums.py`), so that the sum, to the last bit, depends neither on the number of
 threads or machines nor on which block is done first:
 
     ((0 + 1) + (2 + 3)) + (4 + 5) ...
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 
 from itofit._blocks import map_in_order, n_threads, one_thread
 from itofit._checks import InputError
+from itofit.data.large.tree_sums import Node, TreeSum, added, as_sent
 from itofit.data.names import HasVariables
-from itofit.data.tree_sums import Node, TreeSum, added, as_sent
 
 if TYPE_CHECKING:
     from itofit.data.transitions import Transitions

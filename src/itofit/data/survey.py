@@ -11,7 +11,7 @@ import numpy as np
 from itofit._checks import Float
 from itofit._progress import Progress
 from itofit.data.following import follows
-from itofit.data.parts import PartedTransitions
+from itofit.data.large.parts import PartedTransitions
 from itofit.data.passes import Data, add_up, added
 from itofit.data.periods import is_periodic
 from itofit.data.rows import column_range, column_sum

@@ -24,7 +24,7 @@ from itofit._checks import (
     positive,
 )
 from itofit.data.covariates import Covariates, covariates_of_trajectories
-from itofit.data.file_rows import FileRows
+from itofit.data.frames.file_rows import FileRows
 from itofit.data.step_limits import StepLimits
 
 MANY_VARIABLES = 10

@@ -11,19 +11,19 @@ import numpy.typing as npt
 from itofit._checks import InputError, columns, columns_like, same_rows
 from itofit.data.array_checks import checked_durations, checked_groups
 from itofit.data.covariates import Covariates, covariate_rows, moving, warn_of_unknown
-from itofit.data.layout import ColumnNames, Layout, Table, checked_layout, moves_in_table
+from itofit.data.frames.layout import ColumnNames, Layout, Table, checked_layout, moves_in_table
+from itofit.data.large.sources import Source
 from itofit.data.move_rows import MoveRows
 from itofit.data.names import Form, Kind, Names, checked_variables, same_variables, underdamped_names
 from itofit.data.notebooks import rows_html
 from itofit.data.periods import Periodic, checked_periods, nearest_image, wrapped
 from itofit.data.position_tracks import FromPositions
-from itofit.data.sources import Source
 from itofit.data.step_limits import step_limits
 from itofit.data.trajectories import Moves, complete, moves_in_trajectories
 
 if TYPE_CHECKING:
-    from itofit.data.blocked import BlockedTransitions
-    from itofit.data.parts import PartedTransitions
+    from itofit.data.large.blocked import BlockedTransitions
+    from itofit.data.large.parts import PartedTransitions
 
 
 class Transitions(MoveRows, FromPositions):
@@ -338,7 +338,7 @@ class Transitions(MoveRows, FromPositions):
         >>> len(data), next(data.blocks()).increments.ravel()
         (2, array([ 0.5, -2. ]))
         """
-        from itofit.data.dask_frames import transitions_of_dask  # noqa: PLC0415  (they are made of Transitions)
+        from itofit.data.reading.dask_frames import transitions_of_dask  # noqa: PLC0415  (they are made of Transitions)
 
         layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
         return transitions_of_dask(frame, layout, step_limits(min_h, max_h))
@@ -399,7 +399,7 @@ class Transitions(MoveRows, FromPositions):
         >>> len(itofit.Transitions.from_blocks((path[:-1], path[1:]), h=0.1))
         999
         """
-        from itofit.data.blocked import BlockedTransitions  # noqa: PLC0415  (they are made of Transitions)
+        from itofit.data.large.blocked import BlockedTransitions  # noqa: PLC0415  (they are made of Transitions)
 
         return BlockedTransitions(source, form, h, kind, names, covariate_names, periodic)
 

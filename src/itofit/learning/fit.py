@@ -12,7 +12,7 @@ import numpy as np
 from itofit._blocks import n_threads, one_blas_thread
 from itofit._checks import RNG, InputError, Option, generator
 from itofit._progress import Progress
-from itofit.data.cluster import Client, Cluster, on_cluster
+from itofit.data.large.cluster import Client, Cluster, on_cluster
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic
 from itofit.data.resampling import check_resampled, resampled

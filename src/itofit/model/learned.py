@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import Float, InputError, Option, flag, fraction
-from itofit.data.cluster import Client, on_cluster
+from itofit.data.large.cluster import Client, on_cluster
 from itofit.data.names import Kind, names_of
 from itofit.data.passes import Data
 from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from itofit._checks import Float
-from itofit.data.cluster import Client
+from itofit.data.large.cluster import Client
 from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors

@@ -24,8 +24,8 @@ from itofit._checks import (
     positive,
 )
 from itofit._progress import Progress
-from itofit.data.cluster import Client, on_cluster
-from itofit.data.layout import optional
+from itofit.data.frames.layout import optional
+from itofit.data.large.cluster import Client, on_cluster
 from itofit.data.names import Kind, check_variables, with_velocities
 from itofit.data.passes import Data
 from itofit.data.periods import endless, wrapped

@@ -18,7 +18,7 @@ from typing import cast
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import RNG, InputError, fraction, generator
-from itofit.data.cluster import Client, on_cluster
+from itofit.data.large.cluster import Client, on_cluster
 from itofit.data.names import check_variables, plural, with_velocities
 from itofit.data.passes import Data
 from itofit.looking.check.applicability import discretisation, extrapolation, positive_definiteness, units

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from itofit._checks import RNG
-from itofit.data.cluster import Client, on_cluster
+from itofit.data.large.cluster import Client, on_cluster
 from itofit.data.passes import Data
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.learned import LearnedSDE

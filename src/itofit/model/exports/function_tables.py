@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Either, Float, InputError, Option, columns, count, float_array
-from itofit.data.layout import optional
+from itofit.data.frames.layout import optional
 from itofit.data.names import did_you_mean
 from itofit.data.periods import is_periodic
 from itofit.model.likelihood import BATCH_ROWS

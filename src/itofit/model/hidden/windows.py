@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, Int
-from itofit.data.parts import PartedTransitions
+from itofit.data.large.parts import PartedTransitions
+from itofit.data.large.stretches import Marks, Stretch
 from itofit.data.passes import Data
-from itofit.data.stretches import Marks, Stretch
 from itofit.data.transitions import Transitions
 
 CHUNK_STEPS = 65_536

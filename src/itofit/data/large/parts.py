@@ -24,13 +24,8 @@ from itofit._blocks import map_in_order
 from itofit._checks import RNG, InputError
 from itofit._progress import Progress
 from itofit.data import rows
-from itofit.data.blocked import ARRAYS, NO_TRANSITION, NotInMemoryError
-from itofit.data.names import HasVariables, plural
-from itofit.data.passes import OnCluster, Shown
-from itofit.data.periods import surroundings_text
-from itofit.data.rows import TRAIN, VALIDATION, Split
-from itofit.data.splitting import split_of_rows
-from itofit.data.stretches import (
+from itofit.data.large.blocked import ARRAYS, NO_TRANSITION, NotInMemoryError
+from itofit.data.large.stretches import (
     Marks,
     Part,
     Stretch,
@@ -39,6 +34,11 @@ from itofit.data.stretches import (
     errors_naming_part,
     stretches,
 )
+from itofit.data.names import HasVariables, plural
+from itofit.data.passes import OnCluster, Shown
+from itofit.data.periods import surroundings_text
+from itofit.data.rows import TRAIN, VALIDATION, Split
+from itofit.data.splitting import split_of_rows
 from itofit.data.transitions import Transitions
 
 S = TypeVar("S")
@@ -156,7 +156,7 @@ class PartedTransitions:
     # Passes
 
     def on(self, cluster: OnCluster | None) -> PartedTransitions:
-        """The same data, passes over which run on a cluster (`itofit.data.cluster`), or on this machine."""
+        """The same data, passes over which run on a cluster (`itofit.data.large.cluster`), or on this machine."""
         other = copy(self)
         other.cluster = cluster
         return other

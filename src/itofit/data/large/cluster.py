@@ -9,7 +9,7 @@ kilobytes to a few megabytes, are joined by eights, in the order of the blocks:
               └─ stretch n ─── join ─┘
 
 The function and what it holds are one node, which travels from worker to worker. Everything can be made again, so a
-worker that dies costs what it had done. Sums are those of `itofit.data.tree_sums`: the same to the last bit on any
+worker that dies costs what it had done. Sums are those of `large/tree_sums.py`: the same to the last bit on any
 number of workers, and without a cluster. Of this module nothing is imported without a client.
 """
 
@@ -28,8 +28,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from itofit._blocks import one_thread
 from itofit._checks import Either, InputError, Option
 from itofit._version import __version__
-from itofit.data.blocked import BlockedTransitions
-from itofit.data.parts import PartedTransitions
+from itofit.data.large.blocked import BlockedTransitions
+from itofit.data.large.parts import PartedTransitions
 from itofit.data.passes import Data, Done, Shown, Stretched, sums_of_stretch
 
 Client: TypeAlias = Any
@@ -349,7 +349,7 @@ def on_cluster(data: D, client: object) -> D:
             client=Option("client"),
             advice=Either(
                 python="they can read Parquet files and directories of files (read_transitions), Dask data frames "
-                "(Transitions.from_dask), and parts of your own (itofit.data.parts.PartedTransitions)",
+                "(Transitions.from_dask), and parts of your own (itofit.data.large.parts.PartedTransitions)",
                 command="they can read Parquet files and directories of Parquet or CSV files",
             ),
         )

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from itofit._checks import InputError, Option
-from itofit.data.crossing import Section
-from itofit.data.layout import Layout, Table, optional
-from itofit.data.parts import PartedTransitions
+from itofit.data.frames.layout import Layout, Table, optional
+from itofit.data.large.parts import PartedTransitions
+from itofit.data.reading.crossing import Section
+from itofit.data.reading.track_plan import parted
 from itofit.data.step_limits import StepLimits
-from itofit.data.track_plan import parted
 
 Graph = dict[Any, Any]
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from itofit._checks import InputError
-from itofit.data.file_errors import errors_naming
-from itofit.data.file_rows import FileRows
-from itofit.data.layout import Layout, Table, optional
-from itofit.data.listing import FILE_NAME, AnyFile, Found, key_columns
-from itofit.data.readers import Csv, size_of_text
+from itofit.data.frames.file_rows import FileRows
+from itofit.data.frames.layout import Layout, Table, optional
+from itofit.data.reading.file_errors import errors_naming
+from itofit.data.reading.listing import FILE_NAME, AnyFile, Found, key_columns
+from itofit.data.reading.readers import Csv, size_of_text
 
 ROW_BYTES = 32
 """Rough size of a row of text."""

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Option
-from itofit.data.any_frame import readable
-from itofit.data.arrow_columns import codes_in_runs, codes_of, holds_several, is_arrow, values_of
-from itofit.data.file_rows import FileRows
+from itofit.data.frames.any_frame import readable
+from itofit.data.frames.arrow_columns import codes_in_runs, codes_of, holds_several, is_arrow, values_of
+from itofit.data.frames.file_rows import FileRows
 from itofit.data.names import did_you_mean
 
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from itofit._checks import InputError, Message, Option
 from itofit.data.covariates import warn_of_unknown
-from itofit.data.crossing import Before, Ends, Labels, Reading, Section, TrackPart, ends_of, origin_of
-from itofit.data.label_ranges import Ranges, shared_ranges
-from itofit.data.layout import Layout
-from itofit.data.parts import Looked, PartedTransitions, Run
+from itofit.data.frames.layout import Layout
+from itofit.data.frames.table_columns import UNITS
+from itofit.data.large.parts import Looked, PartedTransitions, Run
+from itofit.data.reading.crossing import Before, Ends, Labels, Reading, Section, TrackPart, ends_of, origin_of
+from itofit.data.reading.label_ranges import Ranges, shared_ranges
 from itofit.data.step_limits import StepLimits, none_within_limits
-from itofit.data.table_columns import UNITS
 from itofit.data.trajectories import Moves, complete, warn_of_left_out, warn_of_sorted
 from itofit.data.transitions import Transitions
 

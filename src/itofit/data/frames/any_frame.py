@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from itofit._checks import InputError, Option
-from itofit.data.arrow_columns import is_arrow
+from itofit.data.frames.arrow_columns import is_arrow
 
 
 def readable(frame: Any) -> Any:  # noqa: ANN401

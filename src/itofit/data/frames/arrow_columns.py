@@ -96,7 +96,7 @@ def codes_in_runs(values: npt.NDArray[np.integer[Any]]) -> tuple[Int, npt.NDArra
     Examples
     --------
     >>> import numpy as np
-    >>> from itofit.data.arrow_columns import codes_in_runs
+    >>> from itofit.data.frames.arrow_columns import codes_in_runs
     >>> codes_in_runs(np.array([7, 7, 3, 3, 3, 7]))
     (array([0, 0, 1, 1, 1, 0]), array([7, 3]))
     """

@@ -12,11 +12,8 @@ from typing import Any
 import numpy as np
 
 from itofit._checks import Either, InputError, Option, check_regular, count, positive
-from itofit.data.blocked import FORMS, BlockedTransitions
 from itofit.data.covariates import warn_of_unknown
-from itofit.data.csv_files import CsvFiles
-from itofit.data.file_errors import errors_naming
-from itofit.data.layout import (
+from itofit.data.frames.layout import (
     ColumnNames,
     Layout,
     Table,
@@ -24,15 +21,18 @@ from itofit.data.layout import (
     column_names,
     moves_in_table,
 )
-from itofit.data.listing import Found, Paths, found_files, is_one_file
+from itofit.data.large.blocked import FORMS, BlockedTransitions
+from itofit.data.large.parts import PartedTransitions
 from itofit.data.names import Form
-from itofit.data.parquet_files import ParquetFiles
-from itofit.data.parts import PartedTransitions
 from itofit.data.periods import Periodic
-from itofit.data.readers import ArrayParts, Csv, Npz, Reader
+from itofit.data.reading.csv_files import CsvFiles
+from itofit.data.reading.file_errors import errors_naming
+from itofit.data.reading.listing import Found, Paths, found_files, is_one_file
+from itofit.data.reading.parquet_files import ParquetFiles
+from itofit.data.reading.readers import ArrayParts, Csv, Npz, Reader
+from itofit.data.reading.track_plan import parted
 from itofit.data.rows import PASS_ROWS
 from itofit.data.step_limits import StepLimits, none_within_limits, step_limits
-from itofit.data.track_plan import parted
 from itofit.data.trajectories import OpenTracks, complete, moves_in, warn_of_left_out
 from itofit.data.transitions import Transitions
 

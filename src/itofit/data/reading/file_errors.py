@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from itofit._checks import InputError, message_of
-from itofit.data.layout import MissingPackageError
+from itofit.data.frames.layout import MissingPackageError
 
 
 @contextmanager

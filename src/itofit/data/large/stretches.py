@@ -23,7 +23,7 @@ from zlib import crc32
 import numpy as np
 
 from itofit._checks import Either, Float, InputError, Int, message_of
-from itofit.data.layout import MissingPackageError
+from itofit.data.frames.layout import MissingPackageError
 from itofit.data.names import HasVariables, Kind, plural, same_names, same_surroundings
 from itofit.data.transitions import Transitions
 

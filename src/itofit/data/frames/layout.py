@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from itofit._checks import InputError, Option, flag, one_of, positive
+from itofit.data.frames.table_columns import UNITS, MissingPackageError, Table, optional
 from itofit.data.names import plural
 from itofit.data.periods import Periodic, checked_periods
 from itofit.data.step_limits import StepLimits, none_within_limits
-from itofit.data.table_columns import UNITS, MissingPackageError, Table, optional
 from itofit.data.trajectories import Moves, Observations, moves_in, warn_of_left_out
 
 __all__ = [

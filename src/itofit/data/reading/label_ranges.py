@@ -24,7 +24,7 @@ def shared_ranges(ranges: Ranges) -> list[Ranges | None]:
 
     Examples
     --------
-    >>> from itofit.data.label_ranges import shared_ranges
+    >>> from itofit.data.reading.label_ranges import shared_ranges
     >>> shared_ranges([(1, 5), (5, 9), (10, 12), (3, 4)])
     [[(3, 4), (5, 5)], [(5, 5)], [], [(3, 4)]]
     """

@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
 
 from itofit._checks import InputError, Option
-from itofit.data.table_columns import MissingPackageError, optional
+from itofit.data.frames.table_columns import MissingPackageError, optional
 
 TABLES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 """Ends of the names of files that are looked for in directories."""

@@ -7,7 +7,7 @@ each of its tracks had before, and only those tracks cross that are in several u
     unit 1    b b b c c                ends: b, c;       needs the last observation of b in unit 0
     unit 2    c d d d                  ends: c, d;       needs the last observation of c in unit 1
 
-A first look at all units returns the ends of their tracks, `Ends`; `itofit.data.track_plan` puts those of a track in
+A first look at all units returns the ends of their tracks, `Ends`; `reading/track_plan.py` puts those of a track in
 the order of their times, whatever the order of the units, and gives each unit what it needs, `Before`. Rows of a track
 in two units must not overlap in time.
 
@@ -26,11 +26,11 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, Int
-from itofit.data.label_ranges import Ranges
-from itofit.data.layout import Layout
+from itofit.data.frames.layout import Layout
+from itofit.data.frames.table_columns import Table
+from itofit.data.reading.label_ranges import Ranges
 from itofit.data.rows import slices
 from itofit.data.step_limits import StepLimits
-from itofit.data.table_columns import Table
 from itofit.data.trajectories import Observations, complete, in_order, moves_between, starts_of_moves
 from itofit.data.transitions import Transitions
 

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from itofit._checks import RNG, Either, Float, InputError, Option, message_of, one_of, positive
 from itofit.data import rows
 from itofit.data.covariates import covariate_rows, moving, warn_of_unknown
+from itofit.data.large.pieces import Pieces
+from itofit.data.large.sources import BlockSource, FirstPass, Source, block_arguments
 from itofit.data.names import (
     Form,
     Kind,
@@ -25,9 +27,7 @@ from itofit.data.names import (
     underdamped_names,
 )
 from itofit.data.periods import Periodic, checked_periods, nearest_image, surroundings_text, wrapped
-from itofit.data.pieces import Pieces
 from itofit.data.rows import TRAIN, VALIDATION
-from itofit.data.sources import BlockSource, FirstPass, Source, block_arguments
 from itofit.data.splitting import split_of_rows
 from itofit.data.trajectories import complete
 from itofit.data.transitions import Transitions

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Either, InputError
-from itofit.data.layout import Layout, Table, optional
-from itofit.data.listing import AnyFile
+from itofit.data.frames.layout import Layout, Table, optional
 from itofit.data.names import Form
+from itofit.data.reading.listing import AnyFile
 
 HEAD_ROWS = 10_000
 """Rows from which it is decided which columns hold numbers."""

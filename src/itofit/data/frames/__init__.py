@@ -1,0 +1,1 @@
+"""Tables of any library: their columns, and what each of them is."""

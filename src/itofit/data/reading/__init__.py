@@ -1,0 +1,1 @@
+"""Files, many files and Dask frames to transitions."""
