@@ -4,9 +4,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test pytest mypy pages docs reproduce clean
+.PHONY: demo test pytest mypy pages docs package oldest reproduce clean
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.usable
 	$(BIN)/python examples/double_well.py demo
 
 reproduce: $(VENV)/.installed
@@ -34,9 +34,33 @@ pages: $(VENV)/.installed
 	nice -n 5 $(BIN)/sphinx-build --quiet --jobs 2 --fail-on-warning --keep-going -D plot_gallery=0 -b html docs build/pages \
 		> build/pages.log 2>&1 || { cat build/pages.log; exit 1; }
 
-$(VENV)/.installed: pyproject.toml
+# Wheel and source distribution, and whether a fresh environment can use them as people do.
+package: $(VENV)/.installed
+	rm -rf dist build/fresh
+	@mkdir -p build
+	$(BIN)/python -m build --outdir dist > build/package.log 2>&1 || { cat build/package.log; exit 1; }
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv build/fresh
+	build/fresh/bin/python -m pip install --quiet "$$(ls dist/*.whl)[cli,data,plot]"
+	build/fresh/bin/python -I tests/packaged.py dist
+	$(BIN)/mypy --strict --config-file= --cache-dir=build/mypy --python-executable=build/fresh/bin/python tests/user_program.py
+
+# The tests with the oldest versions that pyproject.toml allows; once before a release.
+oldest:
+	@mkdir -p build
+	$(PYTHON) tests/oldest_versions.py > build/oldest.txt
+	$(PYTHON) -m venv build/oldest
+	build/oldest/bin/python -m pip install --quiet --constraint build/oldest.txt --editable '.[test]'
+	build/oldest/bin/pytest -q --numprocesses=logical --dist=loadfile --no-loadscope-reorder
+
+# What users install; what tests need comes on top of it.
+$(VENV)/.usable: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[cli,data,plot]'
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.usable
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	touch $@
 
