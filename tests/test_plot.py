@@ -308,7 +308,7 @@ def test_phase_space_of_an_oscillator(oscillator):
 def test_maps_have_values_colours_and_cells_without_data(two, three):
     sde, data = two
     ax = new_axes()
-    assert plot.heatmap(sde, "drift", 1, data, ax=ax) is ax
+    assert plot.heatmap(sde, data, entry=1, ax=ax) is ax
     mesh = ax.collections[0]
     points = np.asarray(mesh.get_coordinates()).reshape(-1, 2)
     np.testing.assert_allclose(mesh.get_array().ravel(), sde.drift(points)[:, 1])
@@ -316,7 +316,7 @@ def test_maps_have_values_colours_and_cells_without_data(two, three):
     assert [patch.get_label() for patch in ax.patches] == ["no data"]
     assert ax.figure.axes[1].get_ylabel() == "drift of x2"
     sde, data = three
-    ax = plot.heatmap(sde, "drift", "p", data, along=("c", "a"), ax=new_axes())
+    ax = plot.heatmap(sde, data, entry="p", along=("c", "a"), ax=new_axes())
     assert labels(ax) == ("c", "a")
     assert "b =" in ax.get_title()
     assert ax.figure.axes[1].get_ylabel() == "drift of p"
@@ -325,7 +325,7 @@ def test_maps_have_values_colours_and_cells_without_data(two, three):
 
 def test_what_is_even_is_said_instead_of_coloured(three):
     sde, data = three
-    ax = plot.heatmap(sde, "covariance", ("p", "p"), data, ax=new_axes())
+    ax = plot.heatmap(sde, data, what="covariance", entry=("p", "p"), ax=new_axes())
     value = number_text(sde.covariance(data.inputs[:1])[0, 0, 0])
     assert [text.get_text() for text in ax.texts] == [f"noise variance of p\nis {value} everywhere"]
     assert len(ax.figure.axes) == 1
@@ -393,7 +393,7 @@ def test_residuals_are_drawn_against_normals_and_inputs(two):
     drawn = line(axes[0], "x2").get_ydata()
     assert (drawn[0], drawn[-1]) == (diagnosis.residuals[:, 1].min(), diagnosis.residuals[:, 1].max())
     given = [new_axes() for _ in range(3)]
-    assert list(plot.residuals(diagnosis, given)) == given
+    assert list(plot.residuals(diagnosis, axes=given)) == given
     assert given[1].get_xlabel() == "x1"
 
 
@@ -411,7 +411,7 @@ def test_bins_have_the_moments_of_their_rows():
 def test_history_is_drawn_for_both_trainings(one):
     sde, _ = one
     ax = new_axes()
-    assert plot.history(sde, ax) is ax
+    assert plot.history(sde, ax=ax) is ax
     assert [each.split(" ")[0] for each in legend(ax)] == ["drift", "covariance"]
     np.testing.assert_allclose(ax.lines[0].get_ydata(), sde.drift_function.training.score)
     assert "log-evidence" in ax.get_ylabel()
@@ -492,7 +492,7 @@ def test_bad_input_is_refused_with_advice(one, two, three):
         (lambda: plot.slices(sde2, inputs=[]), "at least one"),
         (lambda: plot.overview(sde2, figure=3), "figure must be"),
         (lambda: plot.residuals(sde1), "itofit.check"),
-        (lambda: plot.residuals(itofit.check(sde1, data1), [new_axes()]), "2 matplotlib Axes"),
+        (lambda: plot.residuals(itofit.check(sde1, data1), axes=[new_axes()]), "2 matplotlib Axes"),
         (lambda: plot.residuals(itofit.check(sde1, data1), sde=sde2), "another model"),
         (lambda: plot.distributions(sde3, data3), "general"),
         (lambda: plot.distributions(sde1, None), "needs data"),

@@ -15,6 +15,7 @@ from itofit.data.names import did_you_mean, plural
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic, wrapped
 from itofit.data.transitions import Transitions
+from itofit.data.units import behind
 from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import escaped, number_text
 from itofit.model.formula.formula_sde import Formula
@@ -114,7 +115,8 @@ def slice_title(sde: LearnedSDE, along: tuple[int, ...], point: Float, chosen: s
         return ""
     if len(others) > MOST_VALUES and chosen:
         return f"at fixed values{chosen}"
-    values = ", ".join(f"{escaped(sde.input_names[i])} = {number_text(point[i])}" for i in others)
+    names = sde.input_names
+    values = ", ".join(escaped(f"{names[i]} = {number_text(point[i])}{behind(sde.units.of(names[i]))}") for i in others)
     return textwrap.fill(f"at {values}{chosen}", width)
 
 
@@ -126,7 +128,7 @@ class View(NamedTuple):
 
     x: Float  # (n,) values of that input
     points: Float  # (n, m)
-    name: str
+    name: str  # with its unit
     title: str
     edges: Float  # (b + 1,) bins of the data, or no entries
     counts: Float  # (b,) rows in them
@@ -163,7 +165,8 @@ def view_of(
     x = np.linspace(low, high, N_POINTS)
     points = np.tile(point, (N_POINTS, 1))
     points[:, axis] = x
-    return View(x, points, escaped(sde.input_names[axis]), slice_title(sde, (axis,), point, chosen), edges, counts)
+    name = escaped(sde.units.labelled(sde.input_names[axis]))
+    return View(x, points, name, slice_title(sde, (axis,), point, chosen), edges, counts)
 
 
 # Along two inputs
@@ -176,6 +179,7 @@ class Plane(NamedTuple):
     y: Float  # (ny,)
     points: Float  # (ny · nx, m), x fastest
     names: tuple[str, str]
+    labels: tuple[str, str]  # with units
     title: str
     edges: tuple[Float, Float]  # of the cells in which data are counted, or no entries
     counts: Float  # (bx, by) rows in them
@@ -233,5 +237,6 @@ def plane_of(
     x, y = (np.linspace(box[0, k], box[1, k], n) for k in (0, 1))
     points = np.tile(point, (n * n, 1))
     points[:, axes] = np.column_stack([each.ravel() for each in np.meshgrid(x, y)])
-    names = escaped(sde.input_names[axes[0]]), escaped(sde.input_names[axes[1]])
-    return Plane(x, y, points, names, slice_title(sde, axes, point, chosen), edges, counts, rows)
+    names = sde.input_names[axes[0]], sde.input_names[axes[1]]
+    labels = escaped(sde.units.labelled(names[0])), escaped(sde.units.labelled(names[1]))
+    return Plane(x, y, points, names, labels, slice_title(sde, axes, point, chosen), edges, counts, rows)

@@ -224,8 +224,8 @@ def gallery(pictures: Sequence[Picture]) -> str:
 
 
 def _figure(each: Picture) -> str:
-    data = base64.b64encode(each.png).decode()
+    data = base64.b64encode(each.content).decode()
     return (
         f'<figure><img alt="{typeset(each.text)}" width="{each.width}" height="{each.height}" '
-        f'src="data:image/png;base64,{data}"><figcaption>{typeset(each.text)}</figcaption></figure>'
+        f'src="data:{each.type};base64,{data}"><figcaption>{typeset(each.text)}</figcaption></figure>'
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -39,12 +39,16 @@ ANSWER_SAMPLES = 30
 """Equations from the posterior for error bars of answers."""
 MAPPED = 3
 """Outputs up to which drifts over three inputs are mapped, and covariances drawn: there are three pairs of them."""
+Format = Literal["png", "svg"]
+TYPES: dict[Format, str] = {"png": "image/png", "svg": "image/svg+xml"}
+"""What browsers call the formats."""
 
 
 class Picture(NamedTuple):
-    """A picture as PNG, and what it shows."""
+    """A picture as PNG or SVG, and what it shows."""
 
-    png: bytes
+    content: bytes
+    type: str  # as browsers call it
     width: int
     height: int
     text: str
@@ -107,14 +111,14 @@ def about_answers(sde: LearnedSDE, data: Transitions, answers: Sequence[Answer],
     stable = np.asarray(points.value)[points.stable, 0].tolist() if isinstance(points, FixedPoints) else []
     if len(stable) > 1:
         text = "Mean times until a stable fixed point is reached, from anywhere"
-        pictures.append(one_panel(partial(plot.passage_times, sde, stable, **given), text, PANEL))
+        pictures.append(one_panel(partial(plot.passage_times, sde, targets=stable, **given), text, PANEL))
     return pictures
 
 
 def about_residuals(sde: LearnedSDE, diagnosis: Diagnosis) -> list[Picture]:
     """Residuals against the normal distribution and each input."""
     figures = [new_figure(PANEL) for _ in range(1 + sde.n_inputs)]
-    plot.residuals(diagnosis, [figure.add_subplot() for figure in figures], sde=sde)
+    plot.residuals(diagnosis, axes=[figure.add_subplot() for figure in figures], sde=sde)
     texts = ["Quantiles of the residuals against those of the normal distribution"]
     texts += [f"Mean and variance of the residuals along {name}" for name in sde.input_names]
     return [picture(figure, text) for figure, text in zip(figures, texts, strict=True)]
@@ -124,7 +128,11 @@ def about_distributions(sde: LearnedSDE, data: Transitions, rng: np.random.Gener
     """Simulated against observed states, of each variable that can be compared."""
     compared = list(compare_all(sde, data, None, rng).items())[: 2 * MOST_SLICES]
     return [
-        one_panel(partial(draw_compared, states, name), f"Simulated and observed distribution of {name}", PANEL)
+        one_panel(
+            partial(draw_compared, states, name, sde.units.of(name)),
+            f"Simulated and observed distribution of {name}",
+            PANEL,
+        )
         for name, states in compared
     ]
 
@@ -132,7 +140,7 @@ def about_distributions(sde: LearnedSDE, data: Transitions, rng: np.random.Gener
 def about_training(sde: LearnedSDE) -> list[Picture]:
     """A picture of both trainings."""
     text = f"How good drift and covariance were during training{kept_text(sde)}"
-    return [one_panel(lambda ax: plot.history(sde, ax), text, PANEL)]
+    return [one_panel(partial(plot.history, sde), text, PANEL)]
 
 
 def kept_text(sde: LearnedSDE) -> str:
@@ -179,7 +187,7 @@ def drift_maps(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
     planes = list(combinations(range(sde.n_inputs), 2))
     figure = new_figure((PLANE[0], 3.2 * len(planes)))
     for along, ax in zip(planes, figure.subplots(len(planes), squeeze=False)[:, 0], strict=True):
-        plot.heatmap(sde, "drift", output, data, along=along, ax=ax)
+        plot.heatmap(sde, data, what="drift", entry=output, along=along, ax=ax)
     return picture(figure, f"Maps of the drift of {sde.output_names[output]} over each two inputs", MAPS_DPI)
 
 
@@ -232,11 +240,13 @@ def new_figure(size: tuple[float, float]) -> Figure:
 
 
 def picture(figure: Figure, text: str, dpi: int = DPI) -> Picture:
-    """A figure as PNG."""
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi)
+    """A figure in the format of matplotlib's settings, which `itofit.report` sets, without the date."""
+    from matplotlib import rcParams  # noqa: PLC0415
+
+    buffer, kind = BytesIO(), rcParams["savefig.format"]
+    figure.savefig(buffer, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
     width, height = (round(dpi * float(inches)) for inches in figure.get_size_inches())
-    return Picture(buffer.getvalue(), width, height, text)
+    return Picture(buffer.getvalue(), TYPES[kind], width, height, text)
 
 
 def sentence(text: str) -> str:
