@@ -130,7 +130,7 @@ def _draw(sde: LearnedSDE, answers: tuple[Answer, ...], options: dict[str, Any],
 
         times = [answer for answer in answers if isinstance(answer, answers_of.PassageTime)]
         panels = 2 + bool(times)
-        figure, axes = pyplot.subplots(1, panels, figsize=(5.2 * panels, 4.2), layout="constrained")
+        figure, axes = pyplot.subplots(1, panels, figsize=(5.2 * panels, 4.2), layout="compressed")
         if len(sde.state_names) == 1:
             answers_of.potential(sde, **options).plot(axes[0])
         elif len(sde.state_names) == 2:

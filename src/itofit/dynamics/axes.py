@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from itofit._checks import InputError
 from itofit.data.units import Units, same_unit
@@ -39,7 +39,13 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
         raise InputError(f"ax must be matplotlib Axes or None, got {type(ax).__name__}")
     from matplotlib import pyplot  # noqa: PLC0415
 
-    return pyplot.subplots(figsize=size, layout="constrained")[1]
+    return pyplot.subplots(figsize=size, layout="compressed")[1]
+
+
+def colour_bar(ax: Axes, picture: Any, label: str, **look: Any) -> None:  # noqa: ANN401
+    """A colour bar beside axes, as high as these are, whatever their scale."""
+    own = ax.inset_axes((1.04, 0.0, 0.05, 1.0))
+    ax.figure.colorbar(picture, cax=own, label=label, **look)
 
 
 def label_plane(ax: Axes, names: Sequence[str], units: Units) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.data.units import Units, behind
-from itofit.dynamics.axes import LEARNED, axes_or_new, escaped, label_plane
+from itofit.dynamics.axes import LEARNED, axes_or_new, colour_bar, escaped, label_plane
 from itofit.dynamics.mesh import Mesh
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def draw_map(answer: Answer, values: Float, names: tuple[str, ...], mesh: Mesh, 
     if answer.what.startswith("quasi"):
         shown = np.minimum(flat, 12.0)
     picture = ax.pcolormesh(*_edges(mesh), shown.T, cmap="viridis", shading="flat", rasterized=True)
-    ax.figure.colorbar(picture, ax=ax, label=escaped(answer.label))
+    colour_bar(ax, picture, escaped(answer.label))
     _label(ax, names, mesh, answer.units)
     return ax
 
@@ -65,7 +65,7 @@ def draw_current(answer: Answer, density: Float, names: tuple[str, ...], mesh: M
     others = tuple(range(2, density.ndim))
     rho, flow = density.sum(axis=others), J.sum(axis=others)[..., :2]
     picture = ax.pcolormesh(*_edges(mesh), rho.T, cmap="Greys", shading="flat", rasterized=True)
-    ax.figure.colorbar(picture, ax=ax, label="stationary density")
+    colour_bar(ax, picture, "stationary density")
     places = [np.unique(np.linspace(0, k - 1, ARROWS).astype(int)) for k in mesh.shape[:2]]
     some = flow[np.ix_(*places)]
     x, y = np.meshgrid(mesh.axes[0][places[0]], mesh.axes[1][places[1]], indexing="ij")
@@ -90,7 +90,7 @@ def draw_modes(answer: Answer, modes: Float, names: tuple[str, ...], mesh: Mesh,
         return ax
     ax = axes_or_new(ax, (5.6, 4.4))
     picture = ax.pcolormesh(*_edges(mesh), modes[0].T, cmap="RdBu_r", vmin=-1, vmax=1, shading="flat", rasterized=True)
-    ax.figure.colorbar(picture, ax=ax, label=f"slowest mode, relaxation time {times[0]:.3g}{unit}")
+    colour_bar(ax, picture, f"slowest mode, relaxation time {times[0]:.3g}{unit}")
     _label(ax, names, mesh, answer.units)
     return ax
 

@@ -152,7 +152,8 @@ class FixedPoints(Answer):
         lines = []
         for i, kind in enumerate(self.kinds):
             parts = [f"{name} = {short(self._coordinate(i, j))}" for j, name in enumerate(self.names)]
-            rates = ", ".join(_complex_text(value) for value in self.eigenvalues[i]) + behind(self.units.rate)
+            rates = ", ".join(_complex_text(value) for value in self.eigenvalues[i] if not _is_second(value))
+            rates += behind(self.units.rate)
             shared = "" if not np.isfinite(self.found_in[i]) else f"; in {self.found_in[i]:.0%} of the samples"
             lines.append(f"{', '.join(parts)}: {kind} (eigenvalues {rates}){shared}")
         return "\n  " + "\n  ".join(lines)
@@ -187,9 +188,19 @@ class FixedPoints(Answer):
 
 
 def _complex_text(value: complex) -> str:
-    if abs(value.imag) <= 1e-6 * abs(value):
+    """A real number, or both of a conjugate pair."""
+    if not _turns(value):
         return f"{value.real:.3g}"
-    return f"{value.real:.3g} {'+' if value.imag > 0 else '−'} {abs(value.imag):.3g}i"
+    return f"{value.real:.3g} ± {abs(value.imag):.3g}i"
+
+
+def _turns(value: complex) -> bool:
+    return abs(value.imag) > 1e-6 * abs(value)
+
+
+def _is_second(value: complex) -> bool:
+    """Whether it is the second of a conjugate pair, which the first tells."""
+    return _turns(value) and value.imag < 0
 
 
 def fixed_points(

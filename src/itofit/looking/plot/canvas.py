@@ -12,14 +12,33 @@ from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import InputError
 from itofit.data.units import with_unit
-from itofit.dynamics.axes import DATA, LEARNED, SECOND, SIZE, axes_or_new, escaped, missing_matplotlib, one_scale
+from itofit.dynamics.axes import (
+    DATA,
+    LEARNED,
+    SECOND,
+    SIZE,
+    axes_or_new,
+    colour_bar,
+    escaped,
+    missing_matplotlib,
+    one_scale,
+)
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DATA", "LEARNED", "SECOND", "SIZE", "axes_or_new", "escaped", "one_scale"]  # besides what is defined here
+__all__ = [
+    "DATA",
+    "LEARNED",
+    "SECOND",
+    "SIZE",
+    "axes_or_new",
+    "colour_bar",
+    "escaped",
+    "one_scale",
+]  # besides what is defined here
 LOOKS = (
     ("#0072B2", "o", "-"),
     ("#D55E00", "s", "--"),
@@ -58,7 +77,7 @@ def figure_or_new(figure: Any, size: tuple[float, float]) -> Figure:  # noqa: AN
         raise InputError(f"figure must be a matplotlib Figure, a part of one or None, got {type(figure).__name__}")
     from matplotlib import pyplot  # noqa: PLC0415
 
-    return pyplot.figure(figsize=size, layout="constrained")
+    return pyplot.figure(figsize=size, layout="compressed")
 
 
 def panels_size(n: int, columns: int, panel: tuple[float, float]) -> tuple[float, float]:

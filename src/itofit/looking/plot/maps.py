@@ -9,7 +9,16 @@ import numpy.typing as npt
 
 from itofit._checks import Float, InputError, one_of
 from itofit.data.passes import Data
-from itofit.looking.plot.canvas import axes_or_new, drift_label, few_ticks, lines, noise_label, number_text, one_scale
+from itofit.looking.plot.canvas import (
+    axes_or_new,
+    colour_bar,
+    drift_label,
+    few_ticks,
+    lines,
+    noise_label,
+    number_text,
+    one_scale,
+)
 from itofit.looking.plot.views import NumberOrName, Plane, checked, plane_of, two_variables, variable
 from itofit.model.learned import LearnedSDE
 
@@ -57,7 +66,7 @@ def heatmap(
     Returns
     -------
     Axes
-        The colour bar, if there is one, has its own, beside them.
+        The colour bar, if there is one, has its own, a child of them.
 
     Examples
     --------
@@ -105,7 +114,7 @@ def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
     look: dict[str, Any] = {"cmap": "RdBu_r" if signed else "cividis", "shading": "gouraud", "rasterized": True}
     mesh = ax.pcolormesh(plane.x, plane.y, values, vmin=low, vmax=high, **look)
     _contours(ax, plane, values, (low, high), signed)
-    ax.figure.colorbar(mesh, ax=ax, label=lines(label), extend=extend)
+    colour_bar(ax, mesh, lines(label), extend=extend)
 
 
 def _one_value(ax: Axes, text: str) -> None:

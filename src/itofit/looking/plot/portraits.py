@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -200,7 +201,7 @@ def passage_times(
             np.asarray(time.curve.value),
             color=color,
             linestyle=dashes,
-            label=escaped(time.curve.what.partition("time ")[2]),
+            label=escaped(re.sub(r"-(?=\d)", "−", time.curve.what.partition("time ")[2])),
         )
     if data is not None:
         ax.plot(_states(data, 1)[:, 0], np.zeros(len(_states(data, 1))), "|", color=LEARNED, alpha=0.1)

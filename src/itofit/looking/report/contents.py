@@ -79,8 +79,8 @@ def write(
         raise InputError(f"formula must be what sde.formula returns or None, got {formula!r}")
     one_of("figures", figures, get_args(Format))
     random, seed = generator(rng)
-    sde = sharing_units(sde, data)
     diagnosis = check(sde, data, rng=random)
+    sde = sharing_units(sde, data)
     rows = rows_in_memory(with_states(sde, data), random)
     heading = title or f"Drift and noise of {', '.join(sde.output_names)}"
     with style({**RC, "savefig.format": figures}):
@@ -196,7 +196,7 @@ def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
     """Training, settings, versions."""
     yield page.section("How it was made")
     yield page.gallery(about_training(sde))
-    yield page.printed(sde.summary())
+    yield page.printed(sde.summary(), columns=True)
     libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "matplotlib"))
     facts = {
         "Noise covariance": _covariance_text(sde),

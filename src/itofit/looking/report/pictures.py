@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DPI, MAPS_DPI = 130, 100
+DPI, MAPS_DPI = 160, 120
 """Dots per inch; fewer for pictures of several maps, whose colours make large files."""
-PANEL, PLANE, HALF = (5.2, 3.6), (5.2, 4.4), (2.6, 2.1)
-"""Width and height in inches of a panel with curves, of one with a plane, and of one of several small ones."""
+PANEL, PLANE, HALF = (4.2, 3.0), (4.2, 3.6), (2.1, 1.55)
+"""Width and height in inches of a panel with curves, of one with a plane, and of one of several small ones.
+
+Pages show them about 5.3 inches wide in rows of three, so that their text of 10 points is about as large as captions.
+"""
 ANSWER_SAMPLES = 30
 """Equations from the posterior for error bars of answers."""
 MAPPED = 3
@@ -166,17 +169,14 @@ def kept_text(sde: LearnedSDE) -> str:
 def small_panels(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
     """Drift and variance of one output, side by side, along each input below each other; no variance if constant."""
     m, constant = min(sde.n_inputs, MOST_SLICES), sde.noise_is_constant
-    figure = new_figure((2 * HALF[0], 0.3 + HALF[1] * m))
+    figure = new_figure((2 * HALF[0], 0.4 + HALF[1] * m))
     panels = figure.subplots(m, 1 if constant else 2, squeeze=False)
     for i, (left, *right) in enumerate(panels):
         plot.drift(sde, data, output=output, along=i, ax=left)
         for ax in right:
             plot.diffusion(sde, data, entry=(output, output), along=i, ax=ax)
     for column in panels.T:
-        edges = np.array([ax.get_ylim() for ax in column])
-        for ax in column:
-            _small(ax)
-            ax.set_ylim(edges[:, 0].min(), edges[:, 1].max())
+        _one_column(list(column))
     name = sde.output_names[output]
     what = "Drift" if constant else "Drift and noise variance"
     return picture(figure, f"{what} of {name} along each input{_others(sde, data)}")
@@ -185,7 +185,7 @@ def small_panels(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
 def drift_maps(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
     """Maps of one component of the drift over each two inputs, below each other."""
     planes = list(combinations(range(sde.n_inputs), 2))
-    figure = new_figure((PLANE[0], 3.2 * len(planes)))
+    figure = new_figure((PLANE[0], 2.9 * len(planes)))
     for along, ax in zip(planes, figure.subplots(len(planes), squeeze=False)[:, 0], strict=True):
         plot.heatmap(sde, data, what="drift", entry=output, along=along, ax=ax)
     return picture(figure, f"Maps of the drift of {sde.output_names[output]} over each two inputs", MAPS_DPI)
@@ -194,27 +194,26 @@ def drift_maps(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
 def covariance_panels(sde: LearnedSDE, data: Transitions, pair: tuple[int, int]) -> Picture:
     """One covariance along each input, below each other, in the same range."""
     m = min(sde.n_inputs, MOST_SLICES)
-    figure = new_figure((2 * HALF[0], 0.3 + HALF[1] * m))
+    figure = new_figure((2 * HALF[0], 0.4 + HALF[1] * m))
     panels = figure.subplots(m, 1, squeeze=False)[:, 0]
     for i, ax in enumerate(panels):
         plot.diffusion(sde, data, entry=pair, along=i, ax=ax)
-    edges = np.array([ax.get_ylim() for ax in panels])
-    for ax in panels:
-        _small(ax)
-        ax.set_ylim(edges[:, 0].min(), edges[:, 1].max())
+    _one_column(list(panels), 48)
     a, b = (sde.output_names[j] for j in pair)
     return picture(figure, f"Noise covariance of {a} and {b} along each input{_others(sde, data)}")
 
 
-def _small(ax: Axes) -> None:
-    """Make a panel fit among several small ones: small labels, few ticks, and no title and legend."""
-    few_ticks(ax, 4)
-    ax.set(xlabel=lines(ax.get_xlabel(), 24), ylabel=lines(ax.get_ylabel().replace("\n", " "), 22), title="")
-    legend = ax.get_legend()
-    if legend is not None:
-        legend.remove()
-    ax.xaxis.label.set_fontsize("small")
-    ax.yaxis.label.set_fontsize("small")
+def _one_column(panels: list[Axes], width: int = 24) -> None:
+    """Make panels of one quantity fit below each other: one range, its label above all, few ticks, no legends."""
+    label = lines(panels[0].get_ylabel().replace("\n", " "), width)
+    edges = np.array([ax.get_ylim() for ax in panels])
+    for ax in panels:
+        few_ticks(ax, 4)
+        ax.set(xlabel=lines(ax.get_xlabel(), 24), ylabel="", title="")
+        ax.set_ylim(edges[:, 0].min(), edges[:, 1].max())
+        if (legend := ax.get_legend()) is not None:
+            legend.remove()
+    panels[0].set_title(label, fontsize="medium")
 
 
 def _others(sde: LearnedSDE, data: Transitions) -> str:
@@ -236,7 +235,7 @@ def new_figure(size: tuple[float, float]) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
-    return Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07))
+    return Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07, compress=True))
 
 
 def picture(figure: Figure, text: str, dpi: int = DPI) -> Picture:
