@@ -563,7 +563,7 @@ def test_slices_are_shaded_off_the_diagonal_of_the_data():
     data = Transitions.from_pairs(x, x - 0.05 * x + 0.1 * rng.normal(size=x.shape), 0.1)
     sde = itofit.fit(data, rng=0)
     view = view_of(sde, data, 0)  # at the median of the other input, about 0
-    assert view.counts.min() > 5
     middles = 0.5 * (view.edges[1:] + view.edges[:-1])
+    assert view.counts[np.abs(middles) < 1.8].min() > 40
     assert view.sparse[np.abs(middles) > 1.0].all()
     assert not view.sparse[np.abs(middles) < 0.2].any()
