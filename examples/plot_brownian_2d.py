@@ -81,8 +81,8 @@ ax.set(aspect="equal", xlabel="x [µm]", ylabel="y [µm]")
 # data the map is hatched, and means nothing.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained")
-itofit.plot.heatmap(sde, "covariance", ("x", "y"), data, ax=left)
-itofit.plot.heatmap(sde, "drift", "x", data, ax=right)
+itofit.plot.heatmap(sde, data, what="covariance", entry=("x", "y"), ax=left)
+itofit.plot.heatmap(sde, data, entry="x", ax=right)
 left.set(title="Covariance of x and y [µm²/s]")
 right.set(title="Drift of x [µm/s]")
 

@@ -95,7 +95,7 @@ diagnosis = itofit.check(sde, data)
 print(diagnosis)
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-itofit.plot.residuals(diagnosis, axes, sde=sde)
+itofit.plot.residuals(diagnosis, axes=axes, sde=sde)
 
 # %%
 # The residuals are far from normal: skewed to the right, with heavy tails. A diffusion makes a move of more than four

@@ -65,7 +65,7 @@ def network_sde(networks, units, structure):
     return NetworkSDE(
         drift_network=networks["drift"],
         diffusion_network=networks["diffusion"],
-        units=units,
+        scales=units,
         structure=structure,
         kind="diffusion",
     )

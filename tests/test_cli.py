@@ -18,6 +18,7 @@ import itofit
 import itofit.files
 from itofit._checks import Either, InputError, Message, Option, Variable, message_of
 from itofit.cli import app
+from itofit.cli.app import folded
 from itofit.cli.held_out import hold_out
 from itofit.cli.words import OPTIONS, word, worded
 
@@ -700,3 +701,19 @@ def test_every_option_of_the_table_exists():
     commands = ("fit", "check", "report", "simulate", "formula")
     helps = "".join(CliRunner().invoke(app, [command, "--help"], env=wide).output for command in commands)
     assert [option for option in OPTIONS.values() if option not in helps] == []
+
+
+# On a terminal
+
+
+def test_long_lines_go_on_below_where_their_text_began():
+    text = (
+        "  drift       48 frequencies, 4 iterations in all\n  x = 1: stable, in all samples\nwords that go on for ever"
+    )
+    assert folded(text, 50) == text
+    assert folded(text, 42).split("\n")[:2] == ["  drift       48 frequencies, 4 iterations", "              in all"]
+    assert folded(text, 24).split("\n") == [
+        *("  drift       48", "      frequencies, 4", "      iterations in all"),  # no room for two columns
+        *("  x = 1: stable, in all", "      samples"),
+        *("words that go on and on",),
+    ]

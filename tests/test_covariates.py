@@ -325,7 +325,7 @@ def test_advice_on_noisy_tracks_names_what_can_be_done(sde):
 def test_plots_show_covariates(sde, tmp_path):
     figure = plot.slices(sde, DATA)
     assert [ax.get_xlabel() for ax in figure.axes[-2:]] == ["x", "drive"]
-    assert plot.heatmap(sde, "drift", 0, DATA).get_ylabel() == "drive"
+    assert plot.heatmap(sde, DATA).get_ylabel() == "drive"
     assert "drive" in plot.potential(sde, DATA).get_title()
     plot.overview(sde, DATA)
     plot.distributions(sde, DATA, n_paths=10)

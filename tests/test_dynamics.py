@@ -695,7 +695,7 @@ def test_plots_of_dynamics(learned):
     data = Transitions.from_trajectories(learned.simulate([-1.0, 1.0], dt=0.04, n_steps=300, rng=0), dt=0.04)
     ax = itofit.plot.density(learned, data, samples=4, rng=0)
     assert {"observed", "learned"} <= {text.get_text() for text in ax.get_legend().get_texts()}
-    ax = itofit.plot.passage_times(learned, [-1, (0.8, 1.2)], data, samples=4, rng=0)
+    ax = itofit.plot.passage_times(learned, data, targets=[-1, (0.8, 1.2)], samples=4, rng=0)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["to x = -1", "to x between 0.8 and 1.2"]
     with pytest.raises(InputError, match="two variables"):
         itofit.plot.phase_portrait(learned)
@@ -706,5 +706,5 @@ def test_plots_of_dynamics(learned):
         assert "stable focus" in {text.get_text() for text in ax.get_legend().get_texts()}
     assert itofit.plot.density(plane, seen, box=box_of(C)).collections
     with pytest.raises(InputError, match="one variable"):
-        itofit.plot.passage_times(plane, {"x1": (1, None)}, box=box_of(C))
+        itofit.plot.passage_times(plane, targets={"x1": (1, None)}, box=box_of(C))
     pyplot.close("all")

@@ -104,14 +104,21 @@ def _ends(option: str, text: str) -> tuple[float | None, float | None] | float:
 def _facts(answer: Answer) -> dict[str, Any]:
     """An answer for machines."""
     low, high = answer.interval()
-    facts: dict[str, Any] = {"what": answer.what, "value": answer.value, "std": answer.std, "low": low, "high": high}
+    facts: dict[str, Any] = {
+        "what": answer.what,
+        "unit": answer.unit,
+        "value": answer.value,
+        "std": answer.std,
+        "low": low,
+        "high": high,
+    }
     facts = {name: part.tolist() if isinstance(part, np.ndarray) else part for name, part in facts.items()}
     for name in ("kinds", "names"):
         if hasattr(answer, name):
             facts[name] = list(getattr(answer, name))
     if answer.edge is not None:
         facts |= {"edge_mass": answer.edge.mass, "edge_flux": answer.edge.flux, "escapes": bool(answer.edge.escapes)}
-    return facts | {"grid_error": answer.grid_error, "notes": list(answer.notes)}
+    return facts | {"unit": answer.unit, "grid_error": answer.grid_error, "notes": list(answer.notes)}
 
 
 def _draw(sde: LearnedSDE, answers: tuple[Answer, ...], options: dict[str, Any], output: Path) -> None:
@@ -123,7 +130,7 @@ def _draw(sde: LearnedSDE, answers: tuple[Answer, ...], options: dict[str, Any],
 
         times = [answer for answer in answers if isinstance(answer, answers_of.PassageTime)]
         panels = 2 + bool(times)
-        figure, axes = pyplot.subplots(1, panels, figsize=(5.2 * panels, 4.2), layout="constrained")
+        figure, axes = pyplot.subplots(1, panels, figsize=(5.2 * panels, 4.2), layout="compressed")
         if len(sde.state_names) == 1:
             answers_of.potential(sde, **options).plot(axes[0])
         elif len(sde.state_names) == 2:

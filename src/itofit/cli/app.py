@@ -7,7 +7,9 @@ import io
 import json
 import math
 import os
+import re
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -50,6 +52,10 @@ NO_MEMORY = 71
 """Exit code if there was not enough memory, by the convention for errors of the system."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, by the convention of shells."""
+SECOND_COLUMN = re.compile(r" *(\S+( \S+)*)?  +(?=\S)")
+"""What stands before the second column of a line, if it has one."""
+LEAST_COLUMN = 8
+"""Where a second column begins at the least: fewer spaces are an indent."""
 PIPE_CLOSED = 141
 """Exit code if the program that reads the output has ended, by the convention of shells."""
 
@@ -128,12 +134,37 @@ def print_note(text: str) -> None:
 
 def print_aside(text: str) -> None:
     """Print to standard error, as it is but for what steers a terminal."""
-    errors.print(printable(text), markup=False, soft_wrap=True)
+    plain = printable(text)
+    errors.print(folded(plain, errors.width) if errors.is_terminal else plain, markup=False, soft_wrap=True)
 
 
 def print_text(text: str) -> None:
-    """Print to standard output, as it is but for what steers a terminal."""
-    console.print(printable(text), markup=False, soft_wrap=True)
+    """Print to standard output, as it is but for what steers a terminal; on one, lines end between words."""
+    plain = printable(text)
+    console.print(folded(plain, console.width) if console.is_terminal else plain, markup=False, soft_wrap=True)
+
+
+def folded(text: str, width: int) -> str:
+    """Lines that are longer than a terminal is wide go on below, under their second column or with an indent."""
+    return "\n".join(_folded(line, width) for line in text.split("\n"))
+
+
+def _folded(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    found = SECOND_COLUMN.match(line)
+    column = found.end() if found else 0
+    if not LEAST_COLUMN <= column <= width // 3:
+        column = len(line) - len(line.lstrip())
+    indent = column if column >= LEAST_COLUMN else column + 4
+    return textwrap.fill(
+        line[column:],
+        width,
+        initial_indent=line[:column],  # in which spaces count
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def print_json(content: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ Files = Annotated[
 Model = Annotated[Path, typer.Argument(help="A model that itofit saved.", metavar="MODEL")]
 Json = Annotated[bool, typer.Option("--json", help="Print for machines.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
+Svg = Annotated[bool, typer.Option("--svg", help="Pictures of the page as SVG, sharp at any size, instead of PNG.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files also if itofit did not write them.")]
 
 PICTURES = (".png", ".svg", ".pdf")

@@ -15,7 +15,7 @@ import itofit
 from itofit._progress import Progress
 from itofit.cli.app import print_note
 from itofit.cli.held_out import AnyTransitions
-from itofit.cli.outside import periods_from
+from itofit.cli.outside import periods_from, units_from
 from itofit.data.large.blocked import BlockedTransitions
 from itofit.data.large.cluster import Client, on_cluster
 from itofit.data.passes import add_up
@@ -45,6 +45,9 @@ class Columns:
     periodic: Annotated[
         str | None, typer.Option(help="Variables that are periodic, and their periods: angle=2pi, hour=24, a=-180:180.")
     ] = None
+    units: Annotated[
+        str | None, typer.Option(help="Units of variables and of time, for labels and answers: x=µm,y=µm,time=s.")
+    ] = None
     min_step: Annotated[float | None, typer.Option(help="Leave out moves that took less time.")] = None
     max_step: Annotated[float | None, typer.Option(help="Leave out moves that took more time, over breaks, say.")] = (
         None
@@ -59,6 +62,7 @@ class Columns:
 
         Given the client of a cluster, its workers read them, however few they are.
         """
+        units, time_unit = units_from(self.units)
         data = itofit.read_transitions(
             files[0] if len(files) == 1 else files,
             time=None if self.time is None else self.time.strip(),
@@ -72,6 +76,8 @@ class Columns:
             covariates=_names(self.covariate),
             periodic=periods_from(self.periodic),
             second_order=self.second_order,
+            units=units,
+            time_unit=time_unit,
             chunk_rows=None if client is None else CHUNK_ROWS,
         )
         chosen = self.state is not None or self.velocity is not None

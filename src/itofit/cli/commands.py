@@ -23,6 +23,7 @@ from itofit.cli.arguments import (
     Json,
     Model,
     Seed,
+    Svg,
     check_installed,
     check_writable,
     equation_in,
@@ -103,6 +104,7 @@ def fit(
     ] = 0.1,
     seed: Seed = 0,
     report: Annotated[Path | None, typer.Option(help="Write a page that shows the result, a .html file.")] = None,
+    svg: Svg = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -144,7 +146,9 @@ def fit(
         checked = perf_counter()
         if report is not None:
             with writing(report):
-                itofit.report(sde, judging, report, title=title_of(files), saved_as=output)
+                itofit.report(
+                    sde, judging, report, title=title_of(files), saved_as=output, figures="svg" if svg else "png"
+                )
         n_held_out = 0 if held_out_data is None else len(held_out_data)
     if as_json:
         content = _facts(sde) | {"file": str(output), "check": diagnosis.as_dict(), "held_out_loss": loss}
@@ -202,6 +206,7 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes, a .html file.")],
     columns: Columns,
     machines: Machines,
+    svg: Svg = False,
     force: Force = False,
 ) -> None:
     """Write a page that shows what was learned and how far to trust it on some data."""
@@ -211,7 +216,7 @@ def report(
     with machines.client() as client:
         data = columns.read(files, client)
         with writing(output):
-            itofit.report(sde, data, output, title=model.stem, saved_as=model)
+            itofit.report(sde, data, output, title=model.stem, saved_as=model, figures="svg" if svg else "png")
     print_aside(f"report: {output}")
 
 
@@ -307,6 +312,7 @@ def _facts(sde: LearnedSDE) -> dict[str, Any]:
             for place, name in enumerate(sde.input_names)
             if is_periodic(sde.periods)[place]
         },
+        "units": sde.units.as_dict(),
         "structure": sde.structure,
         "link": sde.link,
         "box": sde.box.tolist(),

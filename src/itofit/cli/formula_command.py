@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 import itofit
-from itofit._checks import InputError
 from itofit.cli.app import app, explained, print_json, print_text
 from itofit.cli.arguments import Files, Json, Model, check_installed, check_writable, writing
 from itofit.cli.columns import Columns
@@ -50,7 +49,6 @@ def formula(
     held_out: Annotated[
         Path | None, typer.Option(help="Another file, to judge by; folds of the first if left out.", metavar="FILE")
     ] = None,
-    units: Annotated[str | None, typer.Option(help="Units of variables, and of time: x=µm,y=µm,time=s.")] = None,
     form: Annotated[Form, typer.Option("--as", help="How to print it.")] = Form.text,
     picture: Annotated[
         Path | None, typer.Option(help="Draw it beside the learned functions, a .png, .svg or .pdf.")
@@ -65,8 +63,6 @@ def formula(
         check_installed("matplotlib", "plot", "--picture")
     if form is Form.sympy:
         check_installed("sympy", "formula", "--as sympy")
-    by_name = _units(units)
-    time_unit = by_name.pop("time", None)
     sde = itofit.load(model)
     with machines.client() as client:
         data = columns.read(files, client)
@@ -77,8 +73,6 @@ def formula(
             noise=noise.value,
             held_out=None if held_out is None else columns.read([str(held_out)], client),
             false_alarms=false_alarms,
-            units=by_name or None,
-            time_unit=time_unit,
         )
         if output is not None:
             with writing(output):
@@ -92,19 +86,6 @@ def formula(
         print_text(str(found))
     else:
         print_text(found.latex() if form is Form.latex else _symbolic(found))
-
-
-def _units(text: str | None) -> dict[str, str]:
-    """The value of --units by names."""
-    found = {}
-    for part in (text or "").split(","):
-        if not part.strip():
-            continue
-        name, equals, unit = part.partition("=")
-        if not equals or not name.strip() or not unit.strip():
-            raise InputError(f"--units must be names with units, as in x=µm,time=s, got {part.strip()!r}")
-        found[name.strip()] = unit.strip()
-    return found
 
 
 def _symbolic(found: itofit.Formula) -> str:

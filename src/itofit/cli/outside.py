@@ -1,4 +1,4 @@
-"""Options for covariates and periodic variables, as texts: `angle=2pi`, `angle=-pi:pi`, `dose=1`, or a table."""
+"""Options for covariates, periodic variables and units, as texts: `angle=2pi`, `dose=1`, `x=µm`, or a table."""
 
 from __future__ import annotations
 
@@ -30,6 +30,19 @@ def periods_from(text: str | None) -> dict[str, float | tuple[float, float]] | N
         low, *high = (end for end in ends if end is not None)
         periods[name.strip()] = (low, high[0]) if high else low
     return periods
+
+
+def units_from(text: str | None) -> tuple[dict[str, str] | None, str | None]:
+    """What --units says: units by name, and that of time."""
+    if text is None:
+        return None, None
+    units = {}
+    for part in text.split(","):
+        name, _, unit = part.rpartition("=")
+        if not name.strip() or not unit.strip():
+            raise InputError(f"--units must be names with their units, such as x=µm,y=µm,time=s, got {text!r}")
+        units[name.strip()] = unit.strip()
+    return units, units.pop("time", None)
 
 
 def number_from(text: str) -> float | None:

@@ -33,6 +33,7 @@ OPTIONS = {
     "degree": "--degree",
     "terms": "--terms",
     "units": "--units",
+    "time_unit": "--units",
     "noise": "--noise",
     "false_alarms": "--false-alarms",
 }

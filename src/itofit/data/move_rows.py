@@ -14,10 +14,12 @@ from itofit.data.names import Kind, plural, shown_range
 from itofit.data.periods import surroundings_text
 from itofit.data.rows import slices
 from itofit.data.splitting import held_out_rows
+from itofit.data.units import NO_UNITS, Units, behind
+from itofit.data.with_units import WithUnits
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class MoveRows:
+class MoveRows(WithUnits):
     """What `itofit.Transitions` hold, whichever way they were made."""
 
     in_memory = True
@@ -31,6 +33,7 @@ class MoveRows:
     output_names: tuple[str, ...]
     n_covariates: int
     periods: Float
+    units: Units
 
     @classmethod
     def _trusted(
@@ -44,11 +47,12 @@ class MoveRows:
         output_names: tuple[str, ...],
         n_covariates: int = 0,
         periods: Float | None = None,
+        units: Units = NO_UNITS,
     ) -> Self:
         """Transitions from arrays and names that were checked before."""
         self = object.__new__(cls)
         own = np.zeros((2, len(input_names))) if periods is None else periods
-        self._set(inputs, increments, h, groups, kind, input_names, output_names, n_covariates, own)
+        self._set(inputs, increments, h, groups, kind, input_names, output_names, n_covariates, own, units)
         return self
 
     def _set(self, *values: object) -> None:
@@ -56,8 +60,8 @@ class MoveRows:
             object.__setattr__(self, name, value)
 
     @property
-    def _variables(self) -> tuple[Kind, tuple[str, ...], tuple[str, ...], int, Float]:
-        return self.kind, self.input_names, self.output_names, self.n_covariates, self.periods
+    def _variables(self) -> tuple[Kind, tuple[str, ...], tuple[str, ...], int, Float, Units]:
+        return self.kind, self.input_names, self.output_names, self.n_covariates, self.periods, self.units
 
     # Sizes and rates
 
@@ -81,7 +85,8 @@ class MoveRows:
 
     def __repr__(self) -> str:
         sizes = {"transition": len(self), "input": self.n_inputs, "output": self.n_outputs}
-        parts = [plural(n, word) for word, n in sizes.items()] + [f"h = {shown_range(self.h.min(), self.h.max())}"]
+        parts = [plural(n, word) for word, n in sizes.items()]
+        parts.append(f"h = {shown_range(self.h.min(), self.h.max())}{behind(self.units.time)}")
         if self.groups is not None:
             parts.append(plural(len(np.unique(self.groups)), "group"))
         return f"Transitions({', '.join(parts)}, kind = {self.kind}{surroundings_text(self)})"

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 import numpy as np
 
 from itofit._checks import Either, Float, InputError, Message, Option, one_of
+from itofit.data.units import NO_UNITS, Units, same_unit
 
 Kind = Literal["diffusion", "underdamped", "positions", "general"]
 Form = Literal["pairs", "increments", "underdamped", "trajectory", "trajectories"]
@@ -37,6 +38,8 @@ class HasVariables(HasNames, Protocol):
     def n_covariates(self) -> int: ...  # noqa: D102
     @property
     def periods(self) -> Float: ...  # noqa: D102
+    @property
+    def units(self) -> Units: ...  # noqa: D102
 
 
 def default_names(m: int, d: int, kind: Kind, k: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -155,6 +158,8 @@ def same_surroundings(data: HasVariables, other: HasVariables) -> None:
         raise InputError(f"there are {plural(data.n_covariates, 'covariate')}, and before {other.n_covariates}")
     if not np.array_equal(data.periods, other.periods):
         raise InputError("the periods of the variables differ from those before: all must have the same")
+    if problem := other_units(data.units, other.units):
+        raise InputError(f"{problem} before: all must have the same units")
 
 
 class Variables(NamedTuple):
@@ -167,6 +172,7 @@ class Variables(NamedTuple):
     output_names: tuple[str, ...]
     periods: Float
     n_covariates: int = 0
+    units: Units = NO_UNITS
 
 
 def with_velocities(data: HasVariables) -> HasVariables:
@@ -174,7 +180,8 @@ def with_velocities(data: HasVariables) -> HasVariables:
     if data.kind != "positions":
         return data
     names, periods = data.input_names + data.output_names, np.zeros((2, 2 * data.n_inputs))
-    return Variables(2 * data.n_inputs, data.n_outputs, "underdamped", names, data.output_names, periods)
+    m, outputs, units = 2 * data.n_inputs, data.output_names, data.units
+    return Variables(m, data.n_outputs, "underdamped", names, outputs, periods, units=units)
 
 
 def has_given_names(owner: HasVariables) -> bool:
@@ -198,6 +205,8 @@ def check_variables(model: HasVariables, data: HasVariables) -> None:
         )
     if not np.array_equal(model.periods, data.periods):
         raise _other_periods(model)
+    if problem := other_units(data.units, model.units):
+        raise InputError(f"{problem} in the model: give data in the units that the model was learned in")
     if not (has_given_names(model) and has_given_names(data)):
         return
     for role in ("input", "output"):
@@ -225,6 +234,15 @@ def _other_covariates(model: HasVariables, data: HasVariables) -> InputError:
         got=", ".join(data.input_names[data.n_inputs - data.n_covariates :]) or "nothing",
         covariates=Option("covariates", keyword=True) if drivers else Message("no {c}", c=Option("covariates")),
     )
+
+
+def other_units(units: Units, before: Units) -> str:
+    """In which unit the first variable, or time, is that has another one in other units; empty if there is none."""
+    for name, own in zip((*units.names, "time"), (*units.symbols, units.time), strict=True):
+        other = before.time if name == "time" and name not in units.names else before.of(name)
+        if not same_unit(own, other):
+            return f"{name} is in {own}, and in {other}"
+    return ""
 
 
 def _other_periods(model: HasVariables) -> InputError:

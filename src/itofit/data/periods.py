@@ -117,8 +117,9 @@ def periods_text(names: tuple[str, ...], periods: Float) -> str:
 
 
 def surroundings_text(variables: HasVariables) -> str:
-    """Covariates and periodic variables in words that follow others; empty if there are none."""
+    """Covariates, periodic variables and units in words that follow others; empty if there are none."""
     drivers = variables.input_names[variables.n_inputs - variables.n_covariates :]
     driven = f", driven by {', '.join(drivers)}" if drivers else ""
     periodic = [name for name, has in zip(variables.input_names, is_periodic(variables.periods), strict=True) if has]
-    return driven + (f", periodic in {', '.join(periodic)}" if periodic else "")
+    measured = [f", {name} in {unit}" for name, unit in variables.units.as_dict(time=False).items()]
+    return driven + (f", periodic in {', '.join(periodic)}" if periodic else "") + "".join(measured)

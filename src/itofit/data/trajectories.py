@@ -26,6 +26,7 @@ from itofit._checks import (
 from itofit.data.covariates import Covariates, covariates_of_trajectories
 from itofit.data.frames.file_rows import FileRows
 from itofit.data.step_limits import StepLimits
+from itofit.data.units import Units
 
 MANY_VARIABLES = 10
 """A warning asks whether the rows of an array are trajectories if it has more columns than this and fewer rows."""
@@ -430,8 +431,11 @@ def warn_of_left_out(n_untracked: int, n_rows: npt.NDArray[np.signedinteger[Any]
         warnings.warn(f"{text} left out: a move needs two", DataWarning, stacklevel=stacklevel)
 
 
-def frame_of(pandas: Any, paths: Float, dt: float, names: tuple[str, ...]) -> Any:  # noqa: ANN401
-    """Paths (n_paths, T, s) as a DataFrame with columns track, time and the names of the state."""
+def frame_of(pandas: Any, paths: Float, dt: float, names: tuple[str, ...], units: Units) -> Any:  # noqa: ANN401
+    """Paths (n_paths, T, s) as a DataFrame with columns track, time and the names of the state, units in `attrs`."""
     n_paths, T, _ = paths.shape
     parts = {"track": np.repeat(np.arange(n_paths), T), "time": np.tile(dt * np.arange(T), n_paths)}
-    return pandas.DataFrame(parts | {name: paths[:, :, j].ravel() for j, name in enumerate(names)})
+    frame = pandas.DataFrame(parts | {name: paths[:, :, j].ravel() for j, name in enumerate(names)})
+    if units:
+        frame.attrs["units"] = units.as_dict()
+    return frame

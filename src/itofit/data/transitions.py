@@ -20,6 +20,8 @@ from itofit.data.periods import Periodic, checked_periods, nearest_image, wrappe
 from itofit.data.position_tracks import FromPositions
 from itofit.data.step_limits import step_limits
 from itofit.data.trajectories import Moves, complete, moves_in_trajectories
+from itofit.data.units import NO_UNITS
+from itofit.data.with_units import GivenUnits, unit_of_dates
 
 if TYPE_CHECKING:
     from itofit.data.large.blocked import BlockedTransitions
@@ -91,13 +93,13 @@ class Transitions(MoveRows, FromPositions):
             x, k = np.concatenate([x, u], axis=1), u.shape[1]
         variables = checked_variables(m, dx.shape[1], kind, input_names, output_names, k, covariate_names)
         periods = checked_periods(periodic, variables[1])
-        self._set(x, dx, steps, labels, *variables, k, periods)
+        self._set(x, dx, steps, labels, *variables, k, periods, NO_UNITS)
         known = complete(x[:, m:])
         if not known.all():
             warn_of_unknown(int((~known).sum()), len(known), stacklevel=4)
             x, dx, steps, labels = x[known], dx[known], steps[known], None if labels is None else labels[known]
         dx = dx if self.kind == "general" else nearest_image(dx, periods[:, moving(self)])
-        self._set(wrapped(x, periods), dx, steps, labels, *variables, k, periods)
+        self._set(wrapped(x, periods), dx, steps, labels, *variables, k, periods, NO_UNITS)
 
     # Constructors
 
@@ -251,6 +253,8 @@ class Transitions(MoveRows, FromPositions):
         covariates: ColumnNames | None = None,
         periodic: Periodic | None = None,
         second_order: bool = False,
+        units: GivenUnits = None,
+        time_unit: str | None = None,
     ) -> Transitions:
         """All moves between consecutive rows of the tracks in a table.
 
@@ -284,6 +288,8 @@ class Transitions(MoveRows, FromPositions):
             As in `Transitions`, by the names of the columns.
         second_order : bool
             Whether velocities exist but were not observed, as in `from_positions`.
+        units, time_unit : dict and str, optional
+            Units of the variables and of time, as in `with_units`; dates have that of `unit`.
 
         Examples
         --------
@@ -295,7 +301,8 @@ class Transitions(MoveRows, FromPositions):
         """
         layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
         limits = step_limits(min_h, max_h)
-        return cls._from_moves(layout, moves_in_table(layout, Table(df), limits))
+        data = cls._from_moves(layout, moves_in_table(layout, Table(df), limits))
+        return data.with_units(units, unit_of_dates(unit, time_unit))
 
     @classmethod
     def from_dask(
@@ -341,7 +348,7 @@ class Transitions(MoveRows, FromPositions):
         from itofit.data.reading.dask_frames import transitions_of_dask  # noqa: PLC0415  (they are made of Transitions)
 
         layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
-        return transitions_of_dask(frame, layout, step_limits(min_h, max_h))
+        return transitions_of_dask(frame, layout, step_limits(min_h, max_h)).with_units(time_unit=unit_of_dates(unit))
 
     @classmethod
     def from_blocks(
@@ -418,7 +425,8 @@ class Transitions(MoveRows, FromPositions):
         x, dx, h = (np.concatenate([getattr(part, name) for part in parts]) for name in ("inputs", "increments", "h"))
         grouped = all(part.groups is not None for part in parts)
         groups = np.concatenate([part.groups for part in parts]) if grouped else None
-        return cls._trusted(x, dx, h, groups, *parts[0]._variables)
+        units = next((part.units for part in parts if part.units), NO_UNITS)
+        return cls._trusted(x, dx, h, groups, *parts[0]._variables[:-1], units)
 
     @classmethod
     def _from_moves(cls, layout: Layout, moves: Moves) -> Transitions:

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from itofit._checks import Float, fraction
-from itofit.dynamics.axes import LEARNED, axes_or_new
+from itofit.data.units import NO_UNITS, Units, behind, with_unit
+from itofit.dynamics.axes import LEARNED, axes_or_new, escaped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,6 +71,10 @@ class Answer:
         How much the edge of the data's range matters.
     notes : tuple of str
         What else should be known.
+    unit : str
+        Of the value; empty if it is not known, or there is none.
+    units : Units
+        Of the equation's variables and of time.
     """
 
     what: str
@@ -79,6 +84,13 @@ class Answer:
     grid_error: float = np.nan
     edge: Edge | None = None
     notes: tuple[str, ...] = ()
+    unit: str = ""
+    units: Units = NO_UNITS
+
+    @property
+    def label(self) -> str:
+        """What it is, with its unit, as on an axis."""
+        return with_unit(self.what, self.unit)
 
     @property
     def std(self) -> Float | float:
@@ -170,7 +182,7 @@ class Answer:
         if len(values) == 1:
             ax.axvline(values[0], color=LEARNED, linewidth=1.8, label="value")
             ax.legend(frameon=False, fontsize="small")
-        ax.set_xlabel(self.what)
+        ax.set_xlabel(escaped(self.label))
         return ax
 
 
@@ -178,9 +190,15 @@ def with_error(value: float, answer: Answer) -> str:
     """A number with its error and interval in words."""
     std = float(np.asarray(answer.std))
     if not np.isfinite(std):
-        return f"{value:.4g}"
+        return f"{value:.4g}{behind(answer.unit)}"
     low, high = (float(end) for end in answer.interval())
-    return f"{value:.4g} ± {std:.2g} (95 % interval {low:.4g} to {high:.4g})"
+    return f"{value:.4g} ± {std:.2g}{behind(answer.unit)} (95 % interval {low:.4g} to {high:.4g})"
+
+
+def short(answer: Answer) -> str:
+    """A number with its error."""
+    std, value = float(np.asarray(answer.std)), float(np.asarray(answer.value))
+    return (f"{value:.4g} ± {std:.2g}" if np.isfinite(std) else f"{value:.4g}") + behind(answer.unit)
 
 
 def _plain(array: Float) -> Float | float:

@@ -10,8 +10,8 @@ import numpy as np
 
 from itofit._checks import RNG, Float, InputError
 from itofit.data.periods import wrapped
-from itofit.dynamics.answers import Answer
-from itofit.dynamics.axes import LEARNED, axes_or_new
+from itofit.dynamics.answers import Answer, short
+from itofit.dynamics.axes import LEARNED, axes_or_new, label_plane
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
 from itofit.dynamics.regions import States, region_of
 from itofit.dynamics.resting import slopes
@@ -51,13 +51,8 @@ class Period(Answer):
         """The cycle in the plane of the first two variables."""
         ax = axes_or_new(ax, (5.0, 4.4))
         ax.plot(self.cycle[:, 0], self.cycle[:, 1], color=LEARNED, linewidth=1.8)
-        std = float(np.asarray(self.std))
-        error = f" ± {std:.2g}" if np.isfinite(std) else ""
-        ax.set(
-            xlabel=self.names[0],
-            ylabel=self.names[1],
-            title=f"limit cycle, period {float(np.asarray(self.value)):.4g}{error}",
-        )
+        label_plane(ax, self.names, self.units)
+        ax.set_title(f"limit cycle, period {short(self)}")
         return ax
 
 
@@ -129,6 +124,8 @@ def period(
         notes=notes,
         cycle=cycle,
         names=motion.names,
+        unit=motion.units.time,
+        units=motion.units,
     )
 
 

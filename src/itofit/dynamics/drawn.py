@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from itofit._checks import Float
-from itofit.dynamics.axes import LEARNED, axes_or_new, escaped
+from itofit.data.units import Units, behind
+from itofit.dynamics.axes import LEARNED, axes_or_new, colour_bar, escaped, label_plane
 from itofit.dynamics.mesh import Mesh
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ LOOKS: tuple[tuple[str, Any], ...] = (
 """Colour and dashes of the first, second, ... of several curves."""
 ARROWS = 17
 """Along each side of a map."""
-EQUAL_UP_TO = 2.5
-"""Ratio of the two ranges up to which both axes have the same scale."""
 
 
 def draw_curve(x: Float, answer: Answer, name: str, ax: Axes | None = None) -> Axes:
@@ -36,7 +35,8 @@ def draw_curve(x: Float, answer: Answer, name: str, ax: Axes | None = None) -> A
         low, high = (np.asarray(end) for end in answer.interval())
         ax.fill_between(x, low, high, color=LEARNED, alpha=0.25, linewidth=0, label="95 % interval")
     ax.plot(x, value, color=LEARNED, linewidth=1.8)
-    ax.set(xlabel=escaped(name), ylabel=escaped(answer.what), xlim=(x[0], x[-1]))
+    xlabel = escaped(answer.units.labelled(name))
+    ax.set(xlabel=xlabel, ylabel=escaped(answer.label), xlim=(x[0], x[-1]))
     if len(answer.samples):
         top = np.nanmax(value) + 0.5 * (np.nanmax(value) - np.nanmin(value))
         if np.nanmax(high) > top:
@@ -53,8 +53,8 @@ def draw_map(answer: Answer, values: Float, names: tuple[str, ...], mesh: Mesh, 
     if answer.what.startswith("quasi"):
         shown = np.minimum(flat, 12.0)
     picture = ax.pcolormesh(*_edges(mesh), shown.T, cmap="viridis", shading="flat", rasterized=True)
-    ax.figure.colorbar(picture, ax=ax, label=escaped(answer.what))
-    _label(ax, names, mesh)
+    colour_bar(ax, picture, escaped(answer.label))
+    _label(ax, names, mesh, answer.units)
     return ax
 
 
@@ -65,7 +65,7 @@ def draw_current(answer: Answer, density: Float, names: tuple[str, ...], mesh: M
     others = tuple(range(2, density.ndim))
     rho, flow = density.sum(axis=others), J.sum(axis=others)[..., :2]
     picture = ax.pcolormesh(*_edges(mesh), rho.T, cmap="Greys", shading="flat", rasterized=True)
-    ax.figure.colorbar(picture, ax=ax, label="stationary density")
+    colour_bar(ax, picture, "stationary density")
     places = [np.unique(np.linspace(0, k - 1, ARROWS).astype(int)) for k in mesh.shape[:2]]
     some = flow[np.ix_(*places)]
     x, y = np.meshgrid(mesh.axes[0][places[0]], mesh.axes[1][places[1]], indexing="ij")
@@ -73,25 +73,25 @@ def draw_current(answer: Answer, density: Float, names: tuple[str, ...], mesh: M
     some = np.where(size[..., None] > 0.02 * size.max(), some, np.nan)
     ax.quiver(x, y, some[..., 0], some[..., 1], color="#D55E00", angles="xy", width=0.006)
     ax.set_title("arrows: probability current", fontsize="small")
-    _label(ax, names, mesh)
+    _label(ax, names, mesh, answer.units)
     return ax
 
 
 def draw_modes(answer: Answer, modes: Float, names: tuple[str, ...], mesh: Mesh, ax: Axes | None = None) -> Axes:
     """Slowest modes of one variable as curves; the slowest one of two as a map."""
-    times = np.asarray(answer.value)
+    times, unit = np.asarray(answer.value), behind(answer.unit)
     if len(names) == 1:
         ax = axes_or_new(ax)
         for time, mode, (color, dashes) in zip(times, modes, LOOKS, strict=False):
-            ax.plot(mesh.axes[0], mode, color=color, linestyle=dashes, label=f"relaxation time {time:.3g}")
+            ax.plot(mesh.axes[0], mode, color=color, linestyle=dashes, label=f"relaxation time {time:.3g}{unit}")
         ax.axhline(0.0, color="0.7", linewidth=0.8, zorder=0)
-        ax.set(xlabel=escaped(names[0]), ylabel="mode", xlim=mesh.box[:, 0])
+        ax.set(xlabel=escaped(answer.units.labelled(names[0])), ylabel="mode", xlim=mesh.box[:, 0])
         ax.legend(frameon=False, fontsize="small")
         return ax
     ax = axes_or_new(ax, (5.6, 4.4))
     picture = ax.pcolormesh(*_edges(mesh), modes[0].T, cmap="RdBu_r", vmin=-1, vmax=1, shading="flat", rasterized=True)
-    ax.figure.colorbar(picture, ax=ax, label=f"slowest mode, relaxation time {times[0]:.3g}")
-    _label(ax, names, mesh)
+    colour_bar(ax, picture, f"slowest mode, relaxation time {times[0]:.3g}{unit}")
+    _label(ax, names, mesh, answer.units)
     return ax
 
 
@@ -99,8 +99,6 @@ def _edges(mesh: Mesh) -> list[Float]:
     return [np.linspace(low, high, k + 1) for low, high, k in zip(*mesh.box[:, :2], mesh.shape[:2], strict=True)]
 
 
-def _label(ax: Axes, names: tuple[str, ...], mesh: Mesh) -> None:
-    ax.set(xlabel=escaped(names[0]), ylabel=escaped(names[1]), xlim=mesh.box[:, 0], ylim=mesh.box[:, 1])
-    ranges = mesh.box[1, :2] - mesh.box[0, :2]
-    if ranges.max() <= EQUAL_UP_TO * ranges.min() and names[1][:1] == names[0][:1]:
-        ax.set_aspect("equal")
+def _label(ax: Axes, names: tuple[str, ...], mesh: Mesh, units: Units) -> None:
+    ax.set(xlim=mesh.box[:, 0], ylim=mesh.box[:, 1])
+    label_plane(ax, names, units)

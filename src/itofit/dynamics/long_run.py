@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from itofit._checks import RNG, ExtrapolationWarning, Float, InputError, one_of
+from itofit.data.units import Units, behind
 from itofit.dynamics.answers import Answer, Edge
 from itofit.dynamics.by_simulation import simulated_density
 from itofit.dynamics.chain import Jumps, jumps_of
@@ -60,7 +61,10 @@ class OnGrid(Answer):
     def value_text(self) -> str:
         """In words: where it is."""
         sides = " × ".join(map(str, self.mesh.shape))
-        ranges = ", ".join(f"{n} from {a:.4g} to {b:.4g}" for n, a, b in zip(self.names, *self.mesh.box, strict=True))
+        ranges = ", ".join(
+            f"{name} from {a:.4g} to {b:.4g}{behind(self.units.of(name))}"
+            for name, a, b in zip(self.names, *self.mesh.box, strict=True)
+        )
         return f"on {sides} cells, {ranges}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -208,7 +212,13 @@ def stationary_density(
         edge=edge,
         mesh=mesh,
         names=motion.names,
+        **_density_units(motion.units, motion.names),
     )
+
+
+def _density_units(units: Units, names: tuple[str, ...]) -> dict[str, Any]:
+    """The unit of a density of some variables, and theirs."""
+    return {"unit": units.product(dict.fromkeys(names, -1)), "units": units}
 
 
 def _density_by_simulation(motion: Motion, samples: int, rng: RNG) -> Density:
@@ -216,7 +226,14 @@ def _density_by_simulation(motion: Motion, samples: int, rng: RNG) -> Density:
     shown = motion.names[: len(mesh.shape)]
     note = f"by simulation; density of {', '.join(shown)}"
     return Density(
-        what="stationary density", value=value, samples=own, scale="linear", notes=(note,), mesh=mesh, names=shown
+        what="stationary density",
+        value=value,
+        samples=own,
+        scale="linear",
+        notes=(note,),
+        mesh=mesh,
+        names=shown,
+        **_density_units(motion.units, shown),
     )
 
 
@@ -255,6 +272,7 @@ def quasi_potential(
         edge=density.edge,
         mesh=density.mesh,
         names=density.names,
+        units=density.units,
     )
 
 
@@ -268,7 +286,7 @@ class Current(OnGrid):
         """Arrows on the stationary density, of two variables; a curve of one."""
         if len(self.names) > 1:
             return draw_current(self, self.density, self.names, self.mesh, ax)
-        flat = Answer(what=self.what, value=np.asarray(self.value)[..., 0], samples=self.samples[..., 0])
+        flat = replace(self, value=np.asarray(self.value)[..., 0], samples=self.samples[..., 0])
         return draw_curve(self.axes[0], flat, self.names[0], ax)
 
 
@@ -309,6 +327,8 @@ def probability_current(
         edge=edge,
         mesh=mesh,
         names=question.motion.names,
+        units=question.motion.units,
+        unit=question.motion.units.rate if s == 1 else "",
         density=rho.reshape(mesh.shape),
     )
 
@@ -344,9 +364,12 @@ def entropy_production(
     8.00
     """
     question = question_of(sde, covariates, box, cells, samples, rng)
+    unit = f"nats/{sde.units.time}" if sde.units.time else ""
     if question.motion.s == 1 and not question.motion.periodic[0]:
         note = "one variable that is not periodic is always in detailed balance"
-        return Answer(what="entropy production", value=0.0, samples=np.zeros(question.n_samples), notes=(note,))
+        return Answer(
+            what="entropy production", value=0.0, samples=np.zeros(question.n_samples), notes=(note,), unit=unit
+        )
     seen: list[Edge | None] = []
 
     def solve(mesh: Mesh, b: Float, D: Float) -> Float:
@@ -370,6 +393,7 @@ def entropy_production(
         scale="square",
         grid_error=found.grid_error,
         edge=seen[0],
+        unit=unit,
     )
 
 

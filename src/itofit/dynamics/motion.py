@@ -21,6 +21,7 @@ import numpy.typing as npt
 from itofit._checks import RNG, Float, InputError, Option, count, float_array
 from itofit.data.names import did_you_mean, plural
 from itofit.data.periods import is_periodic
+from itofit.data.units import Units, behind
 from itofit.model.sampled import SampledSDEs
 from itofit.model.sde import SDE
 
@@ -51,6 +52,11 @@ class Motion:
     def names(self) -> tuple[str, ...]:
         """What the variables of the state are called."""
         return self.sde.state_names
+
+    @property
+    def units(self) -> Units:
+        """Units of the variables and of time."""
+        return self.sde.units
 
     @property
     def s(self) -> int:
@@ -111,7 +117,9 @@ class Motion:
 
     def place_text(self, point: Float) -> str:
         """A state in words."""
-        return ", ".join(f"{name} = {value:.4g}" for name, value in zip(self.names, point, strict=True))
+        return ", ".join(
+            f"{name} = {value:.4g}{behind(self.units.of(name))}" for name, value in zip(self.names, point, strict=True)
+        )
 
 
 def motion_of(sde: SDE, covariates: Held = None, box: Box = None) -> Motion:

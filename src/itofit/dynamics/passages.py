@@ -130,7 +130,7 @@ def first_passage_time(
     Returns
     -------
     PassageTime
-        In the units of the data's h. `curve` is the time from anywhere.
+        In the unit of the data's h. `curve` is the time from anywhere.
 
     Examples
     --------
@@ -163,13 +163,15 @@ def first_passage_time(
         return np.concatenate([here, everywhere])
 
     value, own, errors = solved(question, solve, "log")
-    common: dict[str, Any] = {"scale": "log", "edge": seen[0], "grid_error": float(errors[0])}
+    units: dict[str, Any] = {"unit": motion.units.time, "units": motion.units}
+    common: dict[str, Any] = {"scale": "log", "edge": seen[0], "grid_error": float(errors[0])} | units
     curve = None
     if shown is not None:
         curve = Answer(
             what=f"mean first-passage time to {aim.text}",
             value=value[1:].reshape(shown.shape),
             samples=own[:, 1:].reshape(-1, *shown.shape),
+            **units,
         )
     return PassageTime(
         what=what, value=float(value[0]), samples=own[:, 0], curve=curve, mesh=shown, names=motion.names, **common
@@ -185,6 +187,8 @@ def _time_by_simulation(posed: _Posed, what: str, samples: int, rng: RNG) -> Pas
         scale="log",
         notes=(found.note,),
         names=posed.motion.names,
+        unit=posed.motion.units.time,
+        units=posed.motion.units,
     )
 
 
@@ -224,6 +228,8 @@ def escape_rate(
         grid_error=time.grid_error,
         edge=time.edge,
         notes=time.notes,
+        unit=time.units.rate,
+        units=time.units,
     )
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from itofit._checks import Float, InputError
 from itofit.data.names import did_you_mean
 from itofit.data.periods import wrapped
+from itofit.data.units import behind
 from itofit.dynamics.motion import Motion
 
 Bool: TypeAlias = npt.NDArray[np.bool_]
@@ -190,9 +191,12 @@ def _of_mapping(argument: str, given: Mapping[str, Any], motion: Motion, *, star
             return _of_numbers(argument, low, motion, start=start)
         raise InputError(f"{argument} must have intervals (low, high) in more than one dimension, got {given!r}")
     parts = [
-        f"{name} between {a:.4g} and {b:.4g}"
-        if np.isfinite([a, b]).all()
-        else f"{name} {f'≥ {a:.4g}' if a > -np.inf else f'≤ {b:.4g}'}"
+        (
+            f"{name} between {a:.4g} and {b:.4g}"
+            if np.isfinite([a, b]).all()
+            else f"{name} {f'≥ {a:.4g}' if a > -np.inf else f'≤ {b:.4g}'}"
+        )
+        + behind(motion.units.of(name))
         for name, a, b in zip(motion.names, low, high, strict=True)
         if np.isfinite([a, b]).any()
     ]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from itofit._checks import RNG, Complex, Float, InputError, count, float_array, one_of
+from itofit.data.units import behind, with_unit
 from itofit.dynamics.answers import Answer, with_error
 from itofit.dynamics.axes import axes_or_new
 from itofit.dynamics.by_simulation import simulated_correlations
@@ -51,10 +52,13 @@ class RelaxationTimes(Answer):
         """Line by line."""
         lines = []
         for i, (time, turns) in enumerate(zip(np.asarray(self.value), np.asarray(self.frequencies.value), strict=True)):
-            text = with_error(float(time), Answer(what="", value=float(time), samples=self.samples[:, i], scale="log"))
+            own = Answer(what="", value=float(time), samples=self.samples[:, i], scale="log", unit=self.unit)
+            text = with_error(float(time), own)
             if turns > 1e-9 / time:
-                own = Answer(what="", value=float(turns), samples=self.frequencies.samples[:, i])
-                text += f", turning with angular frequency {with_error(float(turns), own)}"
+                rate = Answer(
+                    what="", value=float(turns), samples=self.frequencies.samples[:, i], unit=self.frequencies.unit
+                )
+                text += f", turning with angular frequency {with_error(float(turns), rate)}"
             lines.append(text)
         return "\n  " + "\n  ".join(lines)
 
@@ -118,7 +122,14 @@ def relaxation_times(
             samples=1 / np.maximum(own[:, :k], 1e-300),
             scale="log",
             grid_error=float(errors[:k].max()),
-            frequencies=Answer(what="angular frequencies", value=rates[k:], samples=own[:, k:]),
+            unit=sde.units.time,
+            units=sde.units,
+            frequencies=Answer(
+                what="angular frequencies",
+                value=rates[k:],
+                samples=own[:, k:],
+                unit=f"rad/{sde.units.time}" if sde.units.time else "",
+            ),
             modes=modes,
             mesh=fine,
             names=question.motion.names,
@@ -163,7 +174,8 @@ class Autocorrelation(Answer):
 
     def value_text(self) -> str:
         """In words."""
-        return f"of {', '.join(self.names)} at {len(self.times)} times from {self.times[0]:.4g} to {self.times[-1]:.4g}"
+        ends = f"{self.times[0]:.4g} to {self.times[-1]:.4g}{behind(self.units.time)}"
+        return f"of {', '.join(self.names)} at {len(self.times)} times from {ends}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Curves with their 95 % bands."""
@@ -177,7 +189,7 @@ class Autocorrelation(Answer):
                 )
             ax.plot(self.times, np.asarray(self.value)[:, i], color=color, linestyle=dashes, label=name)
         ax.axhline(0.0, color="0.7", linewidth=0.8, zorder=0)
-        ax.set(xlabel="time", ylabel="autocorrelation", xlim=self.times[[0, -1]])
+        ax.set(xlabel=with_unit("time", self.units.time), ylabel="autocorrelation", xlim=self.times[[0, -1]])
         ax.legend(frameon=False, fontsize="small")
         return ax
 
@@ -230,7 +242,13 @@ def autocorrelation(
     if by_simulation:
         value, own, note = simulated_correlations(motion, lags, samples_of(sde, samples, rng), rng)
         return Autocorrelation(
-            what="autocorrelation", value=value, samples=own, notes=(note,), times=lags, names=motion.names
+            what="autocorrelation",
+            value=value,
+            samples=own,
+            notes=(note,),
+            times=lags,
+            names=motion.names,
+            units=motion.units,
         )
     question = question_of(sde, covariates, box, cells, samples, rng)
 
@@ -247,6 +265,7 @@ def autocorrelation(
         grid_error=float(np.abs(found.grid_errors * found.value).max()),
         times=lags,
         names=motion.names,
+        units=motion.units,
     )
 
 

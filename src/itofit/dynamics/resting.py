@@ -9,8 +9,9 @@ import numpy as np
 
 from itofit._checks import RNG, Complex, Float
 from itofit.data.periods import nearest_image, wrapped
-from itofit.dynamics.answers import Answer
-from itofit.dynamics.axes import SECOND, axes_or_new
+from itofit.data.units import behind
+from itofit.dynamics.answers import Answer, short
+from itofit.dynamics.axes import SECOND, axes_or_new, label_plane
 from itofit.dynamics.mesh import mesh_of
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
 from itofit.model.sampled import SampledSDEs
@@ -150,15 +151,17 @@ class FixedPoints(Answer):
             return "none within the range of the data"
         lines = []
         for i, kind in enumerate(self.kinds):
-            parts = [
-                f"{name} = "
-                f"{_short(Answer(what='', value=float(np.asarray(self.value)[i, j]), samples=self.samples[:, i, j]))}"
-                for j, name in enumerate(self.names)
-            ]
-            rates = ", ".join(_complex_text(value) for value in self.eigenvalues[i])
+            parts = [f"{name} = {short(self._coordinate(i, j))}" for j, name in enumerate(self.names)]
+            rates = ", ".join(_complex_text(value) for value in self.eigenvalues[i] if not _is_second(value))
+            rates += behind(self.units.rate)
             shared = "" if not np.isfinite(self.found_in[i]) else f"; in {self.found_in[i]:.0%} of the samples"
             lines.append(f"{', '.join(parts)}: {kind} (eigenvalues {rates}){shared}")
         return "\n  " + "\n  ".join(lines)
+
+    def _coordinate(self, i: int, j: int) -> Answer:
+        """Variable j of fixed point i."""
+        value, unit = float(np.asarray(self.value)[i, j]), self.units.of(self.names[j])
+        return Answer(what="", value=value, samples=self.samples[:, i, j], unit=unit)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Filled where stable, open where not, crosses for saddles, with 95 % intervals; of the first two variables."""
@@ -174,10 +177,8 @@ class FixedPoints(Answer):
                 ax.plot([low[i, 0], high[i, 0]], [y, y], color=SECOND, linewidth=2, zorder=4)
             if np.isfinite(errors[0]):
                 ax.plot([x[i, 0]] * 2, errors, color=SECOND, linewidth=2, zorder=4)
-        ax.set_xlabel(self.names[0])
-        if len(self.names) > 1:
-            ax.set_ylabel(self.names[1])
-        else:
+        label_plane(ax, self.names, self.units)
+        if len(self.names) == 1:
             ax.set_yticks([])
         handles, labels = ax.get_legend_handles_labels()
         once = dict(zip(labels, handles, strict=True))
@@ -186,16 +187,20 @@ class FixedPoints(Answer):
         return ax
 
 
-def _short(answer: Answer) -> str:
-    std = float(np.asarray(answer.std))
-    value = float(np.asarray(answer.value))
-    return f"{value:.4g} ± {std:.2g}" if np.isfinite(std) else f"{value:.4g}"
-
-
 def _complex_text(value: complex) -> str:
-    if abs(value.imag) <= 1e-6 * abs(value):
+    """A real number, or both of a conjugate pair."""
+    if not _turns(value):
         return f"{value.real:.3g}"
-    return f"{value.real:.3g} {'+' if value.imag > 0 else '−'} {abs(value.imag):.3g}i"
+    return f"{value.real:.3g} ± {abs(value.imag):.3g}i"
+
+
+def _turns(value: complex) -> bool:
+    return abs(value.imag) > 1e-6 * abs(value)
+
+
+def _is_second(value: complex) -> bool:
+    """Whether it is the second of a conjugate pair, which the first tells."""
+    return _turns(value) and value.imag < 0
 
 
 def fixed_points(
@@ -243,6 +248,7 @@ def fixed_points(
         eigenvalue_samples=own_eigenvalues,
         kinds=tuple(kind_of(values) for values in eigenvalues),
         found_in=found,
+        units=motion.units,
     )
 
 

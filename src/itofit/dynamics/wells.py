@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from itofit._checks import RNG, Float, InputError
+from itofit.data.units import behind
 from itofit.dynamics.answers import Answer, with_error
 from itofit.dynamics.drawn import draw_curve
 from itofit.dynamics.motion import Box, Held, motion_of, samples_of
@@ -42,10 +43,9 @@ class Potential(Answer):
         lines = []
         for i, (low, high) in enumerate(self.ways):
             value = float(np.asarray(self.barriers.value)[i])
-            own = Answer(what="", value=value, samples=self.barriers.samples[:, i], scale="log")
-            lines.append(
-                f"barrier from {self.name} = {low:.4g} over {self.name} = {high:.4g}: {with_error(value, own)}"
-            )
+            own = Answer(what="", value=value, samples=self.barriers.samples[:, i], scale="log", unit=self.unit)
+            places = (f"{self.name} = {place:.4g}{behind(self.units.of(self.name))}" for place in (low, high))
+            lines.append(f"barrier from {' over '.join(places)}: {with_error(value, own)}")
         return "\n  " + "\n  ".join(lines or ["no barriers within the range of the data"])
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -88,7 +88,7 @@ def potential(sde: SDE, *, covariates: Held = None, box: Box = None, samples: in
     pairs = _barriers(points)
     value = np.array([_height(x, U, *np.asarray(points.value)[[i, j], 0]) for i, j in pairs])
     heights = [[_height(x, u, *p[[i, j], 0]) for i, j in pairs] for u, p in zip(own_U, own_points, strict=True)]
-    least = int(U.argmin())
+    least, unit = int(U.argmin()), motion.units.covariance(motion.names[0], motion.names[0])  # of f times x
     return Potential(
         what="potential U = −∫ f dx",
         value=U - U[least],
@@ -96,8 +96,14 @@ def potential(sde: SDE, *, covariates: Held = None, box: Box = None, samples: in
         x=x,
         name=motion.names[0],
         barriers=Answer(
-            what="barriers", value=value, samples=np.array(heights).reshape(len(own_U), len(pairs)), scale="log"
+            what="barriers",
+            value=value,
+            samples=np.array(heights).reshape(len(own_U), len(pairs)),
+            scale="log",
+            unit=unit,
         ),
+        unit=unit,
+        units=motion.units,
         ways=tuple((float(np.asarray(points.value)[i, 0]), float(np.asarray(points.value)[j, 0])) for i, j in pairs),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from itofit._checks import RNG, Float, InputError, Int
 from itofit.dynamics.answers import Answer
-from itofit.dynamics.axes import axes_or_new
+from itofit.dynamics.axes import axes_or_new, label_plane
 from itofit.dynamics.drawn import LOOKS
 from itofit.dynamics.motion import Box, Held, motion_of, samples_of
 from itofit.dynamics.resting import slopes
@@ -67,7 +67,7 @@ class Nullclines(Answer):
             ax.add_collection(LineCollection(list(part), colors=color, linestyles="-", linewidths=1.6))
             ax.plot([], [], color=color, label=f"{self.names[k]} stays")
         ax.autoscale()
-        ax.set(xlabel=self.names[0], ylabel=self.names[1])
+        label_plane(ax, self.names, self.units)
         ax.legend(frameon=False, fontsize="small")
         return ax
 
@@ -114,6 +114,7 @@ def nullclines(
         component=component,
         across=slope / steep[:, None],
         names=motion.names,
+        units=motion.units,
     )
 
 

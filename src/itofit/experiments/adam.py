@@ -180,7 +180,7 @@ def train_adam(
     network = NetworkSDE(
         drift_network=best["drift"],
         diffusion_network=best["diffusion"],
-        units=units,
+        scales=units,
         structure=structure,
         kind=train.kind,
     )

@@ -29,7 +29,7 @@ class NetworkSDE(UnnamedSDE):
     ----------
     drift_network, diffusion_network : dict of arrays
         See `itofit.experiments.networks.Network`.
-    units : NetworkUnits
+    scales : NetworkUnits
         The units in which the networks were trained.
     structure : {"diagonal", "full"}
         Whether σ is diagonal or lower triangular.
@@ -39,19 +39,19 @@ class NetworkSDE(UnnamedSDE):
 
     drift_network: Network
     diffusion_network: Network
-    units: NetworkUnits
+    scales: NetworkUnits
     structure: Structure
     kind: Kind
 
     @property
     def n_inputs(self) -> int:
         """m, the number of variables that drift and diffusion depend on."""
-        return self.units.box.shape[1]
+        return self.scales.box.shape[1]
 
     @property
     def n_outputs(self) -> int:
         """d, the number of variables that move."""
-        return len(self.units.mean)
+        return len(self.scales.mean)
 
     @property
     def n_parameters(self) -> int:
@@ -61,14 +61,14 @@ class NetworkSDE(UnnamedSDE):
     @property
     def box(self) -> Float:
         """Smallest and largest value of each input in the training data: shape (2, m)."""
-        return self.units.box
+        return self.scales.box
 
     # The functions
 
     def drift(self, x: npt.ArrayLike) -> Float:
         """Drift f at the points x of shape (n, m): an array of shape (n, d)."""
         g = self._outputs(self.drift_network, self._points(x))
-        return np.asarray(self.units.mean + g @ self.units.drift_unit.T)
+        return np.asarray(self.scales.mean + g @ self.scales.drift_unit.T)
 
     def covariance(self, x: npt.ArrayLike) -> Float:
         """Covariance Σ = σσᵀ at the points x of shape (n, m): shape (n, d, d)."""
@@ -88,11 +88,11 @@ class NetworkSDE(UnnamedSDE):
 
     def _root(self, x: Float) -> Float:
         T = triangular(self._outputs(self.diffusion_network, x), self.structure, self.n_outputs)
-        return np.asarray(self.units.unit @ T)
+        return np.asarray(self.scales.unit @ T)
 
     def _outputs(self, network: Network, x: Float) -> Float:
         """The outputs of a network at x, on all cores and in blocks whose features stay in the cache."""
-        u = self.units.points(x)
+        u = self.scales.points(x)
         values = np.empty((len(u), len(network["bias"])))
 
         def fill(chunk: slice) -> None:
@@ -110,7 +110,7 @@ class NetworkSDE(UnnamedSDE):
         named = {
             "structure": np.array(self.structure),
             "kind": np.array(self.kind),
-            **{f"units.{name}": np.asarray(getattr(self.units, name)) for name in _UNITS},
+            **{f"units.{name}": np.asarray(getattr(self.scales, name)) for name in _UNITS},
         }
         for part in _NETWORKS:
             named |= {f"{part}.{name}": array for name, array in getattr(self, f"{part}_network").items()}
@@ -136,7 +136,7 @@ class NetworkSDE(UnnamedSDE):
             for part in _NETWORKS
         }
         units = NetworkUnits(box=box, mean=mean, unit=unit, h=float(h))
-        return cls(**networks, units=units, structure=structure, kind=kind)  # type: ignore[arg-type]
+        return cls(**networks, scales=units, structure=structure, kind=kind)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         return f"NetworkSDE({self.n_inputs} inputs, {self.n_outputs} outputs, {self.n_parameters} parameters)"

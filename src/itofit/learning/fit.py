@@ -194,6 +194,7 @@ def fit(
     sde = sde if decision is None else decision.sde
     if options.ensemble is not None or options.bootstrap is not None:
         sde = _with_members(sde, decision, task, progress)
+    sde = sde._carrying(data.units) if data.units else sde
     return sde if client is None else _with_work(sde, data, perf_counter() - began)
 
 

@@ -19,6 +19,8 @@ import numpy.typing as npt
 from itofit._checks import InputError, ModelFileError, count, flag, generator, one_of, positive
 from itofit.data.names import Kind
 from itofit.data.periods import is_periodic
+from itofit.data.units import Units
+from itofit.data.with_units import checked_units
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
@@ -41,6 +43,7 @@ from itofit.waves.series import FourierSeries
 from itofit.waves.wave_groups import first_group, last_group
 
 if TYPE_CHECKING:
+    from itofit.model.formula.formula_sde import Formula
     from itofit.model.learned import LearnedSDE
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -57,6 +60,7 @@ RECORDS = (
     MeasurementNoise,
     HiddenVelocity,
     Candidate,
+    Units,
 )
 """Classes that a model consists of, besides models themselves."""
 LARGEST = 1e300
@@ -237,6 +241,7 @@ def _check_model(sde: LearnedSDE) -> None:
     periodic = is_periodic(sde.periods)
     if sde.periods[:, ~periodic].any() or (sde.periods != sde.box)[:, periodic].any():
         raise InputError("periods must be the range of periodic inputs, and zero for others")
+    check_units_of(sde)
     _check_array("floor_factor", sde.floor_factor, (d, d))
     _check_array("limits", np.minimum(sde.limits, LARGEST), (2, d))
     if not (sde.box[0] < sde.box[1]).all() or not (np.diagonal(sde.floor_factor) > 0).all():
@@ -249,6 +254,14 @@ def _check_model(sde: LearnedSDE) -> None:
     _check_hidden_velocity(sde)
     _check_measurement(sde)
     _check_origin(sde)
+
+
+def check_units_of(sde: LearnedSDE | Formula) -> None:
+    """The same for units: none, or a text for each variable."""
+    _check_kind("units", sde.units, Units)
+    known = dict(zip(sde.units.names, sde.units.symbols, strict=True))
+    if checked_units(sde, known, sde.units.time) != sde.units:
+        raise InputError("units must be those of the variables")
 
 
 def _check_function(name: str, function: LearnedFunction, m: int, p: int) -> None:

@@ -15,6 +15,7 @@ from itofit._checks import Float, InputError, Option, flag, fraction
 from itofit.data.large.cluster import Client, on_cluster
 from itofit.data.names import Kind, names_of
 from itofit.data.passes import Data
+from itofit.data.units import NO_UNITS, Units
 from itofit.matrices.links import LARGEST_EXPONENT, LINKS, Link, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import Scheme, moments_of_step
@@ -88,6 +89,8 @@ class LearnedSDE(WithFormula):
         How many of the inputs, the last ones, come from outside and do not move.
     periods : array of shape (2, m)
         Where one period of each input begins and ends; both zero if it is not periodic.
+    units : Units
+        Of the variables and of time, where the data said them; see `with_units`.
     """
 
     drift_function: LearnedFunction
@@ -115,6 +118,7 @@ class LearnedSDE(WithFormula):
     periods: Float = None  # type: ignore[assignment]  # then zeros
     measurement_noise: MeasurementNoise | None = None
     hidden_velocity: HiddenVelocity | None = None
+    units: Units = NO_UNITS
 
     def __post_init__(self) -> None:
         form = self.n_inputs, self.n_outputs, self.kind

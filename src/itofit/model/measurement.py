@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from itofit._checks import Float
+from itofit.data.units import NO_UNITS, Units, behind
 
 LEAST_P = 1e-16
 """Smaller probabilities are not told apart."""
@@ -58,11 +59,11 @@ class MeasurementNoise:
         sds = ", ".join(f"{value:.3g}" for value in self.sd)
         return f"MeasurementNoise(sd = {sds}{', known' if self.known else ''})"
 
-    def text(self, names: tuple[str, ...]) -> str:
+    def text(self, names: tuple[str, ...], units: Units = NO_UNITS) -> str:
         """One line in words."""
         known = "given, " if self.known else ""
         sds = ", ".join(
-            f"{value:.3g} of {name}" if self.known else f"{value:.3g} ± {error:.2g} of {name}"
+            f"{value:.3g}{'' if self.known else f' ± {error:.2g}'}{behind(units.of(name))} of {name}"
             for value, error, name in zip(self.sd, self.sd_std, names, strict=True)
         )
         gain = f"; it makes the observations more likely by {self.gain:.1f} nats ({shown_p(self.p)})"

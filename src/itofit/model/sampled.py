@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from itofit._checks import RNG, Float, InputError, count, generator
 from itofit.data.names import Kind, plural
+from itofit.data.units import Units
 from itofit.matrices.links import LARGEST_LOG_STEP, LINKS, Shape, Spectrum
 from itofit.matrices.symmetric import entries, factors, square_root, symmetric, to_matrices
 from itofit.model.finite_step import Scheme
@@ -216,6 +217,11 @@ class SampledSDE(SDE):
     def periods(self) -> Float:
         """Where one period of each input begins and ends, both zero if it is not periodic: shape (2, m)."""
         return self._draw.sde.periods
+
+    @property
+    def units(self) -> Units:
+        """Units of the variables and of time, where they are known."""
+        return self._draw.sde.units
 
     @property
     def scheme(self) -> Scheme:

@@ -31,6 +31,7 @@ from itofit.data.passes import Data
 from itofit.data.periods import endless, wrapped
 from itofit.data.trajectories import frame_of
 from itofit.data.transitions import Transitions
+from itofit.data.units import NO_UNITS, Units
 from itofit.matrices.symmetric import Factor, factors, square_root
 from itofit.model.calls import explaining
 from itofit.model.drivers import Drive, driver_of, refuse_state_alone
@@ -89,6 +90,11 @@ class SDE(Hints, ABC):
     def periods(self) -> Float:
         """Where one period of each input begins and ends, both zero if it is not periodic: shape (2, m)."""
         return np.zeros((2, self.n_inputs))
+
+    @property
+    def units(self) -> Units:
+        """Units of the variables and of time, where they are known."""
+        return NO_UNITS
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -371,7 +377,7 @@ class SDE(Hints, ABC):
         as_frame : bool
             Return a pandas DataFrame with a row for each path and time, which `Transitions.from_dataframe` and
             `itofit.files.read_transitions` take: columns track (from 0), time (from 0), the names of the state, and
-            those of covariates.
+            those of covariates. Units, if known, are in its ``attrs["units"]``.
 
         Returns
         -------
@@ -413,7 +419,7 @@ class SDE(Hints, ABC):
             seen += random.standard_normal(seen.shape) @ root
         if as_frame and driver is not None:
             paths = np.concatenate([paths, driver.over(n_steps + 1)], axis=2)
-        return frame_of(pandas, paths, dt, self.input_names) if as_frame else paths
+        return frame_of(pandas, paths, dt, self.input_names, self.units) if as_frame else paths
 
     def _steps(self, dt: float, scheme: Scheme, outside: Outside) -> Steps:
         """How paths move in steps of one length."""

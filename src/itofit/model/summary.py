@@ -33,12 +33,14 @@ ENDS: dict[Stop, str] = {
 def summary_of(sde: LearnedSDE) -> str:
     """A model in a few lines."""
     drift, covariance = sde.drift_function.training, sde.covariance_function.training
+    clock = sde.units.time
     lines = [
         f"itofit {sde.version}: {sde.kind}, {dimensions(sde)}",
         _line("variables", _variables(sde)),
         *([_line("driven by", ", ".join(sde.covariate_names))] if sde.n_covariates else []),
         *([_line("periodic", text)] if (text := periods_text(sde.input_names, sde.periods)) else []),
-        _line("data", f"{sde.data}; frequencies searched on {sde.searched_on}" if drift.by_evidence else str(sde.data)),
+        *([_line("units", text)] if (text := units_line(sde)) else []),
+        _line("data", sde.data.text(clock) + (f"; frequencies searched on {sde.searched_on}" * drift.by_evidence)),
         _line("drift", training_text(drift)),
     ]
     if drift.by_evidence:
@@ -61,11 +63,11 @@ def summary_of(sde: LearnedSDE) -> str:
     if sde.hidden_velocity is not None:
         lines.append(_line("observed", "positions alone; velocities follow from whole tracks: see sde.states(data)"))
     if sde.measurement_noise is not None:
-        lines.append(_line("measurement", sde.measurement_noise.text(sde.input_names[: sde.n_outputs])))
+        lines.append(_line("measurement", sde.measurement_noise.text(sde.input_names[: sde.n_outputs], sde.units)))
     if (sde.measurement_noise is not None or sde.hidden_velocity is not None) and sde.scheme == "corrected":
         lines.append(_line("step", "its length is part of the filter: f and Σ are those of the equation"))
     if sde.step_correction is not None:
-        lines.append(_line("step", str(sde.step_correction)))
+        lines.append(_line("step", sde.step_correction.text(clock)))
     if sde.data.work is not None:
         lines.append(_line("work", str(sde.data.work)))
     if sde.bootstrapped:
@@ -81,6 +83,17 @@ def _line(label: str, text: str) -> str:
 def dimensions(sde: LearnedSDE) -> str:
     """Numbers of inputs and outputs."""
     return f"{plural(sde.n_inputs, 'input')}, {plural(sde.n_outputs, 'output')}"
+
+
+def units_line(sde: LearnedSDE) -> str:
+    """The units of variables and time, and what follows from them for f and Σ; empty if none is known."""
+    if not sde.units:
+        return ""
+    given = ", ".join(f"{name} in {unit}" for name, unit in sde.units.as_dict().items())
+    names = sde.output_names
+    parts = {"f": {sde.units.drift(name) for name in names}, "Σ": {sde.units.covariance(name, name) for name in names}}
+    follows = ", ".join(f"{letter} in {min(own)}" for letter, own in parts.items() if len(own) == 1 and min(own))
+    return f"{given}; {follows}" if follows else given
 
 
 def _variables(sde: LearnedSDE) -> str:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from itofit._checks import Float, InputError, Int
 from itofit.data.names import plural, shown_range
+from itofit.data.units import behind
 from itofit.matrices.links import LinkName
 from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import trusted
@@ -162,8 +163,10 @@ class LeftOut:
     max_h: float
     longest: float
 
-    def __str__(self) -> str:
-        return f"{self.n} longer than {self.max_h:.3g} left out (up to {self.longest:.3g})"
+    def text(self, time_unit: str = "") -> str:
+        """In words."""
+        clock = behind(time_unit)
+        return f"{self.n} longer than {self.max_h:.3g}{clock} left out (up to {self.longest:.3g}{clock})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,9 +209,14 @@ class DataSummary:
     work: Work | None = None  # on a cluster, if a client was given
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, time_unit: str = "") -> str:
+        """In a line, with the unit of time if it is known."""
         groups = "" if self.n_groups is None else f" in {plural(self.n_groups, 'group')}"
-        left_out = "" if self.left_out is None else f"; {self.left_out}"
-        return f"{self.n_transitions} transitions{groups}, h = {shown_range(self.h_min, self.h_max)}{left_out}"
+        left_out = "" if self.left_out is None else f"; {self.left_out.text(time_unit)}"
+        h = f"{shown_range(self.h_min, self.h_max)}{behind(time_unit)}"
+        return f"{plural(self.n_transitions, 'transition')}{groups}, h = {h}{left_out}"
 
 
 StepOutcome = Literal["corrected", "too small", "uncertain", "too long"]
@@ -283,10 +291,15 @@ class StepCorrection:
         return self.outcome != "corrected"
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, time_unit: str = "") -> str:
+        """In a line, with the unit of time if it is known."""
+        h = f"{self.h:.4g}{behind(time_unit)}"
         if self.withheld:
-            return f"not corrected for h = {self.h:.4g}: {NOT_CORRECTED[self.outcome]}"
+            return f"not corrected for h = {h}: {NOT_CORRECTED[self.outcome]}"
         held = f"; held back at {self.distrusted:.1%} of the data" if self.distrusted >= 0.0005 else ""
-        return f"corrected for h = {self.h:.4g}: {self._drift_text()}, {self._covariance_text()}{held}"
+        return f"corrected for h = {h}: {self._drift_text()}, {self._covariance_text()}{held}"
 
     def __repr__(self) -> str:
         return f"StepCorrection({self})"

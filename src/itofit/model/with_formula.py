@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from itofit._checks import RNG
 from itofit.data.notebooks import printed_html
 from itofit.data.passes import Data
+from itofit.data.units import Units
 from itofit.model.exports.function_tables import WithTables
 from itofit.model.exports.jax_functions import JaxFunctions, jax_of_learned
 from itofit.model.exports.numpy_source import source_of_learned
@@ -32,6 +34,13 @@ class WithFormula(WithTables):
         """Whether Σ was found to be the same everywhere."""
         this: Any = self
         return bool(this.covariance_function.training.n_features == 0)
+
+    def _carrying(self, units: Units) -> Self:
+        """The same with other units, which the models within it have as well."""
+        this: Any = super()._carrying(units)
+        members = tuple(member._carrying(units) for member in this.members)
+        one_step = None if this.one_step is None else this.one_step._carrying(units)
+        return replace(this, members=members, one_step=one_step)
 
     def _repr_html_(self) -> str:
         this: Any = self
@@ -91,10 +100,9 @@ class WithFormula(WithTables):
         false_alarms : float
             Probability that the formula has any false term, if all true ones are in the library and the noise is
             Gaussian.
-        units : dict, optional
-            Units of variables by name, as in ``{"x": "µm"}``, for coefficients and labels.
-        time_unit : str, optional
-            Unit of time.
+        units, time_unit : dict and str, optional
+            Units of variables by name, as in ``{"x": "µm"}``, and of time, for coefficients and labels. Default: those
+            of the model, or of the data.
 
         Returns
         -------

@@ -31,13 +31,14 @@ from itofit.data.rows import TRAIN, VALIDATION
 from itofit.data.splitting import split_of_rows
 from itofit.data.trajectories import complete
 from itofit.data.transitions import Transitions
+from itofit.data.with_units import WithUnits
 
 
 class NotInMemoryError(InputError, AttributeError):
     """An attribute was asked for that only transitions in memory have."""
 
 
-class BlockedTransitions:
+class BlockedTransitions(WithUnits):
     """Transitions that are read block by block, again for each pass; `Transitions.from_blocks` makes them.
 
     Only their first block is read when they are made. Every pass checks that the source gives blocks of the same
@@ -78,7 +79,7 @@ class BlockedTransitions:
         self.n_inputs, self.n_outputs = first[1].n_inputs, first[1].n_outputs
         self.kind: Kind = first[1].kind
         self.input_names, self.output_names = first[1].input_names, first[1].output_names
-        self.n_covariates, self.periods = first[1].n_covariates, first[1].periods
+        self.n_covariates, self.periods, self.units = first[1].n_covariates, first[1].periods, first[1].units
 
     def __len__(self) -> int:
         """How many transitions there are; before the first whole pass, this makes one."""
@@ -156,7 +157,9 @@ class BlockedTransitions:
                 if len(chosen):
                     yield block[chosen]
 
-        rest, out = (Transitions.from_blocks(partial(part, which)) for which in (TRAIN, VALIDATION))
+        rest, out = (
+            Transitions.from_blocks(partial(part, which))._carrying(self.units) for which in (TRAIN, VALIDATION)
+        )
         return rest, out
 
     def _checked(self) -> Iterator[Transitions]:
@@ -242,7 +245,7 @@ class BlockedTransitions:
             periods = checked_periods(self._periodic, names[0])
         x, dx = wrapped(block.inputs, periods), block.increments
         dx = dx if kind == "general" else nearest_image(dx, periods[:, moving(block)])
-        return Transitions._trusted(x, dx, block.h, block.groups, kind, *names, k, periods)
+        return Transitions._trusted(x, dx, block.h, block.groups, kind, *names, k, periods, block.units)
 
 
 def _trusted(

@@ -40,6 +40,7 @@ from itofit.data.periods import surroundings_text
 from itofit.data.rows import TRAIN, VALIDATION, Split
 from itofit.data.splitting import split_of_rows
 from itofit.data.transitions import Transitions
+from itofit.data.with_units import WithUnits
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class _Layout:
         return self.looked
 
 
-class PartedTransitions:
+class PartedTransitions(WithUnits):
     """Transitions in parts that are read again for each pass, on threads or on a cluster.
 
     Parameters
@@ -110,7 +111,7 @@ class PartedTransitions:
         self._variables = own
         self.n_inputs, self.n_outputs, self.kind = own.n_inputs, own.n_outputs, own.kind
         self.input_names, self.output_names = own.input_names, own.output_names
-        self.n_covariates, self.periods = own.n_covariates, own.periods
+        self.n_covariates, self.periods, self.units = own.n_covariates, own.periods, own.units
 
     def _first_block(self) -> Transitions:
         for part in self._layout.look(self.run).parts:
@@ -249,7 +250,7 @@ class PartedTransitions:
 
     def _of_other_parts(self, parts: Sequence[Part]) -> PartedTransitions:
         """Data of the same form, where these are, in other parts."""
-        return PartedTransitions(parts, self._variables).on(self.cluster)
+        return PartedTransitions(parts, self._variables)._carrying(self.units).on(self.cluster)
 
 
 class _AsGiven:

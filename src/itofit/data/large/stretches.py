@@ -26,6 +26,7 @@ from itofit._checks import Either, Float, InputError, Int, message_of
 from itofit.data.frames.layout import MissingPackageError
 from itofit.data.names import HasVariables, Kind, plural, same_names, same_surroundings
 from itofit.data.transitions import Transitions
+from itofit.data.units import Units
 
 MARGIN = 512
 """Rows of a part before the first block of a stretch, at least: tracks are followed into it from as far as that."""
@@ -70,6 +71,7 @@ class Variables(NamedTuple):
     output_names: tuple[str, ...]
     n_covariates: int
     periods: Float
+    units: Units
 
     @classmethod
     def of(cls, data: HasVariables) -> Variables:

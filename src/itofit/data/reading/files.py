@@ -35,6 +35,7 @@ from itofit.data.rows import PASS_ROWS
 from itofit.data.step_limits import StepLimits, none_within_limits, step_limits
 from itofit.data.trajectories import OpenTracks, complete, moves_in, warn_of_left_out
 from itofit.data.transitions import Transitions
+from itofit.data.with_units import GivenUnits, unit_of_dates
 
 __all__ = ["CHUNK_ROWS", "LARGE_FILE", "read_transitions"]
 
@@ -67,6 +68,8 @@ def read_transitions(
     periodic: Periodic | None = None,
     second_order: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    units: GivenUnits = None,
+    time_unit: str | None = None,
 ) -> Transitions | BlockedTransitions | PartedTransitions:
     r"""Transitions from files with a row for each observation, or from arrays in an NPZ file.
 
@@ -113,6 +116,9 @@ def read_transitions(
         `state` are positions of a second-order system without its velocities, as in `Transitions.from_positions`.
     storage_options : dict, optional
         For files elsewhere: what their fsspec file system is told, such as credentials.
+    units, time_unit : dict and str, optional
+        Units of the variables and of time, as in ``{"x": "µm"}`` and "s", for labels, tables and answers; see
+        `Transitions.with_units`. Dates have that of `unit`.
 
     Examples
     --------
@@ -126,7 +132,7 @@ def read_transitions(
     """
     if chunk_rows is not None:
         count("chunk_rows", chunk_rows)
-    limits = step_limits(min_h, max_h)
+    limits, given = step_limits(min_h, max_h), (units, unit_of_dates(unit, time_unit))
     reader = _reader_of(path, storage_options, TRACKS if track is None else column_names("track", track))
     with errors_naming(reader.path):
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
@@ -139,13 +145,14 @@ def read_transitions(
                     "and positions",
                     option=Option("second_order", True),
                 )
-            return _from_arrays(reader, form, dt, limits, n_rows, covariates, periodic)
+            return _from_arrays(reader, form, dt, limits, n_rows, covariates, periodic).with_units(*given)
         layout = _layout_of(reader, time, state, track, dt, velocity, unit, covariates, periodic, second_order)
         if n_rows is None:
-            return Transitions._from_moves(layout, moves_in_table(layout, next(reader.parts(layout, None)), limits))
+            moves = moves_in_table(layout, next(reader.parts(layout, None)), limits)
+            return Transitions._from_moves(layout, moves).with_units(*given)
         if isinstance(reader, ParquetFiles | CsvFiles):
-            return parted(reader.sections(layout, section_rows), layout, limits)
-        return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows))
+            return parted(reader.sections(layout, section_rows), layout, limits).with_units(*given)
+        return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows)).with_units(*given)
 
 
 class FileParts:

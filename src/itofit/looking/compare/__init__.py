@@ -14,6 +14,7 @@ import numpy as np
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import RNG, Float, InputError, count, fraction, generator
+from itofit.data.names import other_units
 from itofit.data.passes import Data
 from itofit.data.periods import endless
 from itofit.looking.compare.comparison import AnswerDifference, Band, Comparison, Pair
@@ -128,6 +129,8 @@ def _check_models(a: LearnedSDE, b: LearnedSDE) -> None:
             )
     if not np.array_equal(a.periods, b.periods):
         raise InputError("both models must have the same periods")
+    if problem := other_units(b.units, a.units):
+        raise InputError(f"{problem} in the first model: both must be learned in the same units")
     low, high = np.maximum(a.box[0], b.box[0]), np.minimum(a.box[1], b.box[1])
     if apart := [name for name, one, other in zip(a.input_names, low, high, strict=True) if one > other]:
         raise InputError(

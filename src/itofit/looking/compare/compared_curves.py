@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from itofit._checks import Float
+from itofit.data.units import with_unit
 from itofit.looking.compare.comparison import Band, Comparison
-from itofit.looking.plot.canvas import INTERVAL_STDS, LEARNED, SECOND, escaped, figure_or_new, lines, shared_legend
+from itofit.looking.plot.canvas import (
+    INTERVAL_STDS,
+    LEARNED,
+    SECOND,
+    drift_label,
+    escaped,
+    figure_or_new,
+    lines,
+    noise_label,
+    shared_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +62,7 @@ def drawn(comparison: Comparison, figure: Figure | None) -> Figure:
         figure.suptitle(f"others at {at} (medians of the compared places)", fontsize="medium")
     for place, ax in enumerate(axes[-1]):
         i = 0 if comparison.a.n_inputs == 1 else place
-        ax.set_xlabel(escaped(comparison.a.input_names[i]))
+        ax.set_xlabel(escaped(comparison.a.units.labelled(comparison.a.input_names[i])))
     shared_legend(figure, axes.ravel(), columns=3)
     return figure
 
@@ -59,7 +70,6 @@ def drawn(comparison: Comparison, figure: Figure | None) -> Figure:
 def _functions_of_one(comparison: Comparison, j: int, drift: Axes, noise: Axes) -> None:
     """Both conditions' drift and variance along one input, with pointwise 95 % intervals."""
     x = comparison.points[:, 0]
-    name = escaped(comparison.a.output_names[j])
     for sde, label, colour in zip((comparison.a, comparison.b), comparison.names, (LEARNED, SECOND), strict=True):
         f, std = (own[:, j] for own in sde.drift(x, return_std=True))
         low, high = (own[:, j] for own in sde.variance_interval(x))
@@ -72,8 +82,8 @@ def _functions_of_one(comparison: Comparison, j: int, drift: Axes, noise: Axes) 
                 x, y, color=colour, linewidth=1.6, linestyle="-" if colour == LEARNED else "--", label=escaped(label)
             )
     drift.axhline(0.0, color="0.7", linewidth=0.8, zorder=0.5)
-    drift.set_ylabel(lines(f"drift of {name}", 24))
-    noise.set_ylabel(lines(f"noise variance of {name}", 24))
+    drift.set_ylabel(lines(drift_label(comparison.a, j), 24))
+    noise.set_ylabel(lines(noise_label(comparison.a, j, j), 24))
 
 
 def _differences(comparison: Comparison, i: int, drifts: Sequence[Axes], noises: Sequence[Axes]) -> None:
@@ -81,11 +91,12 @@ def _differences(comparison: Comparison, i: int, drifts: Sequence[Axes], noises:
     points = _along(comparison, i)
     drift = comparison.pair.drift(points, comparison.level)
     ratio = comparison.pair.variance_ratio(points, comparison.level)
-    for j, name in enumerate(map(escaped, comparison.a.output_names[: len(drifts)])):
+    for j, name in enumerate(comparison.a.output_names[: len(drifts)]):
         _draw_band(drifts[j], points[:, i], drift, j, 0.0)
-        drifts[j].set_ylabel(f"drift of {name},\ndifference")
+        unit = comparison.a.units.drift(name)
+        drifts[j].set_ylabel(escaped(f"drift of {name},\n{with_unit('difference', unit)}"))
         _draw_band(noises[j], points[:, i], ratio, j, 1.0)
-        noises[j].set_ylabel(f"variance of {name},\nratio")
+        noises[j].set_ylabel(escaped(f"variance of {name},\nratio"))
 
 
 def _draw_band(ax: Axes, x: Float, band: Band, j: int, none: float) -> None:

@@ -1,9 +1,10 @@
 """Pictures of what was learned: drift and noise with error bars, potentials, flows, residuals, training.
 
 Every function takes the axes to draw on and returns them; without axes it makes a figure with matplotlib's pyplot,
-which notebooks show. Variables are chosen by number or by name. Data are those that the model was learned from, or
-others: they give the range, and what they do not reach is shaded. matplotlib comes with ``pip install "itofit[plot]"``
-and is imported when something is drawn; its settings stay as they are.
+which notebooks show. The model comes first, then data, then keywords. Variables are chosen by number or by name. Data
+are those that the model was learned from, or others: they give the range, and what they do not reach is shaded, also
+where they reach each input alone but not all at once. Axes have the units of the data. matplotlib comes with ``pip
+install "itofit[plot]"`` and is imported when something is drawn; its settings stay as they are.
 
 >>> import itofit
 >>> from itofit import plot

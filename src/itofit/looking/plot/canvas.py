@@ -11,14 +11,34 @@ import numpy as np
 from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import InputError
-from itofit.dynamics.axes import DATA, LEARNED, SECOND, SIZE, axes_or_new, escaped, missing_matplotlib
+from itofit.data.units import with_unit
+from itofit.dynamics.axes import (
+    DATA,
+    LEARNED,
+    SECOND,
+    SIZE,
+    axes_or_new,
+    colour_bar,
+    escaped,
+    missing_matplotlib,
+    one_scale,
+)
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DATA", "LEARNED", "SECOND", "SIZE", "axes_or_new", "escaped"]  # besides what is defined here
+__all__ = [
+    "DATA",
+    "LEARNED",
+    "SECOND",
+    "SIZE",
+    "axes_or_new",
+    "colour_bar",
+    "escaped",
+    "one_scale",
+]  # besides what is defined here
 LOOKS = (
     ("#0072B2", "o", "-"),
     ("#D55E00", "s", "--"),
@@ -57,7 +77,7 @@ def figure_or_new(figure: Any, size: tuple[float, float]) -> Figure:  # noqa: AN
         raise InputError(f"figure must be a matplotlib Figure, a part of one or None, got {type(figure).__name__}")
     from matplotlib import pyplot  # noqa: PLC0415
 
-    return pyplot.figure(figsize=size, layout="constrained")
+    return pyplot.figure(figsize=size, layout="compressed")
 
 
 def panels_size(n: int, columns: int, panel: tuple[float, float]) -> tuple[float, float]:
@@ -109,14 +129,26 @@ def number_text(value: float) -> str:
 
 
 def drift_label(sde: LearnedSDE, output: int) -> str:
-    """The label of a component of the drift."""
+    """The label of a component of the drift, with its unit."""
+    return with_unit(drift_name(sde, output), escaped(sde.units.drift(sde.output_names[output])))
+
+
+def drift_name(sde: LearnedSDE, output: int) -> str:
+    """What a component of the drift is called."""
     if sde.n_inputs == sde.n_outputs == 1:
         return f"drift f({escaped(sde.input_names[0])})"
     return f"drift of {escaped(sde.output_names[output])}"
 
 
 def noise_label(sde: LearnedSDE, i: int, j: int, what: What = "variance") -> str:
-    """The label of an entry of Σ or σ."""
+    """The label of an entry of Σ or σ, with its unit."""
+    row, column = sde.output_names[i], sde.output_names[j]
+    unit = sde.units.diffusion(row) if what == "sigma" else sde.units.covariance(row, column)
+    return with_unit(noise_name(sde, i, j, what), escaped(unit))
+
+
+def noise_name(sde: LearnedSDE, i: int, j: int, what: What = "variance") -> str:
+    """What an entry of Σ or σ is called."""
     letter, word = ("σ", "strength") if what == "sigma" else ("Σ", "variance")
     if sde.n_inputs == sde.n_outputs == 1:
         return f"noise {word} {letter}({escaped(sde.input_names[0])})"

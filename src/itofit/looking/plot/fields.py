@@ -8,16 +8,19 @@ import numpy as np
 
 from itofit._checks import Float, InputError, flag
 from itofit.data.passes import Data
+from itofit.data.units import behind
 from itofit.looking.plot.canvas import (
     DATA,
     LEARNED,
     SECOND,
     axes_or_new,
+    escaped,
     few_ticks,
     legend_below,
     lines,
     nice_below,
     number_text,
+    one_scale,
 )
 from itofit.looking.plot.views import Plane, checked, plane_of
 from itofit.model.learned import LearnedSDE
@@ -82,13 +85,15 @@ def field(
     plane = plane_of(sde, rows, n=STREAM if stream else ARROWS)
     ax = axes_or_new(ax, (6.4, 5.2))
     handles = _dots(ax, plane)
-    handles += _stream(ax, plane, flow(sde, plane.points)) if stream else _arrows(ax, plane, flow(sde, plane.points))
+    to, clock = flow(sde, plane.points), behind(sde.units.time)
+    handles += _stream(ax, plane, to) if stream else _arrows(ax, plane, to, clock)
     if ellipses:
         handles += _noise(ax, sde, plane)
-    x, y = plane.names
+    x, y = plane.labels
     ax.set(xlabel=lines(x, 40), ylabel=lines(y))
     if stream:
         ax.set(xlim=plane.x[[0, -1]], ylim=plane.y[[0, -1]])
+    one_scale(ax, plane.names, sde.units)
     few_ticks(ax)
     if plane.title:
         ax.set_title(plane.title, fontsize="small")
@@ -107,13 +112,14 @@ def _dots(ax: Axes, plane: Plane) -> list[Any]:
     dots = plane.rows[:: -(-len(plane.rows) // MOST_DOTS) or 1]
     if not len(dots):
         return []
-    (line,) = ax.plot(*dots.T, ".", color=DATA, markersize=2.5, alpha=0.45, linewidth=0, zorder=0.5, label="data")
+    look: dict[str, Any] = {"color": DATA, "markersize": 2.5, "alpha": 0.45, "linewidth": 0, "rasterized": True}
+    (line,) = ax.plot(*dots.T, ".", zorder=0.5, label="data", **look)
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     return [Line2D([], [], color=DATA, marker=".", markersize=6, linewidth=0, label=line.get_label())]
 
 
-def _arrows(ax: Axes, plane: Plane, to: Float) -> list[Any]:
+def _arrows(ax: Axes, plane: Plane, to: Float, clock: str) -> list[Any]:
     """Arrows as long as the flow goes within some time, chosen so that most do not meet; axes that hold them all.
 
     Where there are no data, arrows that are longer than the others are left out.
@@ -143,7 +149,7 @@ def _arrows(ax: Axes, plane: Plane, to: Float) -> list[Any]:
                 zorder=2,
                 color=color,
             )
-    label = f"drift within t = {number_text(t)}"
+    label = f"drift within t = {number_text(t)}{escaped(clock)}"
     return [Line2D([], [], color=LEARNED, marker=r"$\rightarrow$", markersize=13, linewidth=0, label=label)]
 
 
@@ -176,7 +182,7 @@ def _noise(ax: Axes, sde: LearnedSDE, plane: Plane) -> list[Any]:
     angle = np.linspace(0, 2 * np.pi, 61) if sde.kind == "diffusion" else np.array([-0.5, 0.5]) * np.pi
     edge = np.stack([np.cos(angle), np.sin(angle)])
     outlines = at[:, None, :] + np.sqrt(t) * (sigma @ edge).swapaxes(1, 2)
-    label = f"noise within t = {number_text(t)}"
+    label = f"noise within t = {number_text(t)}{escaped(behind(sde.units.time))}"
     drawn: Any
     if sde.kind == "diffusion":
         drawn = PolyCollection(outlines, facecolors="none", edgecolors=SECOND, linewidths=1.2, zorder=3, label=label)

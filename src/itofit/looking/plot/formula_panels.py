@@ -9,6 +9,7 @@ import numpy as np
 from itofit._checks import InputError
 from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
+from itofit.data.units import with_unit
 from itofit.looking.plot.canvas import (
     DATA,
     INTERVAL_STDS,
@@ -105,9 +106,7 @@ def draw_line(ax: Axes, formula: Formula, sde: LearnedSDE, data: Transitions | N
     values = line(view.points)
     ax.plot(view.x, values, color=SECOND, linewidth=1.8, linestyle="--", label="formula")
     ax.set(xlim=view.x[[0, -1]], ylim=y_range(view, [learned, Curve(values, positive=learned.positive)]))
-    ax.set(
-        xlabel=lines(with_unit(formula, line_input(formula, line)), 48), ylabel=escaped(line_name(formula, line.slot))
-    )
+    ax.set(xlabel=lines(_label(formula, line_input(formula, line)), 48), ylabel=escaped(_line_label(formula, line)))
     if view.title:
         ax.set_title(view.title, fontsize="small")
     ax.legend(frameon=False, fontsize="small")
@@ -142,10 +141,21 @@ def line_input(formula: Formula, line: Line) -> str:
     return formula.input_names[_along(formula, line)]
 
 
-def with_unit(formula: Formula, name: str) -> str:
+def _label(formula: Formula, name: str) -> str:
     """The name of a variable with its unit, as on an axis."""
-    unit = formula.units.of(name)
-    return escaped(f"{name} [{unit}]" if unit else name)
+    return escaped(formula.units.labelled(name))
+
+
+def _line_label(formula: Formula, line: Line) -> str:
+    """The name of a line with its unit."""
+    (what, i, j), units = line.slot, formula.units
+    row, column = formula.output_names[i], formula.output_names[j]
+    unit = {
+        "drift": units.drift(row),
+        "covariance": units.covariance(row, column),
+        "diffusion": units.diffusion(row),
+    }[what]
+    return with_unit(line_name(formula, line.slot), unit)
 
 
 def draw_losses(ax: Axes, formula: Formula, place: int) -> Axes:
@@ -169,7 +179,7 @@ def draw_losses(ax: Axes, formula: Formula, place: int) -> Axes:
             ax.errorbar(
                 middle[rows], difference[rows], bars, fmt=marker, color=colour, markersize=4, capsize=2, label=label
             )
-    ax.set(xlim=edges[[0, -1]], xlabel=lines(with_unit(formula, formula.input_names[place]), 48))
+    ax.set(xlim=edges[[0, -1]], xlabel=lines(_label(formula, formula.input_names[place]), 48))
     ax.set_ylabel("loss above that of the\nlearned functions [nats]")
     shown = known & (share >= LEAST_SHARE)
     if shown.any():  # a few transitions at the edge do not decide the range

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from itofit._checks import InputError
 from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
+from itofit.data.units import behind
 from itofit.looking.plot.canvas import (
     drift_label,
+    drift_name,
     escaped,
     figure_or_new,
     grid_of_axes,
     lines,
     noise_label,
+    noise_name,
     number_text,
     panels_size,
     shared_legend,
@@ -169,7 +172,9 @@ def constant_noise_text(sde: LearnedSDE) -> str:
     rows, columns = entries(sde.structure, sde.n_outputs)
     names = [escaped(name) for name in sde.output_names]
     return ", ".join(
-        f"Σ[{names[i]}, {names[j]}] = {number_text(sigma[i, j])}" for i, j in zip(rows, columns, strict=True)
+        f"Σ[{names[i]}, {names[j]}] = {number_text(sigma[i, j])}"
+        + escaped(behind(sde.units.covariance(sde.output_names[i], sde.output_names[j])))
+        for i, j in zip(rows, columns, strict=True)
     )
 
 
@@ -184,7 +189,7 @@ def panels_of(sde: LearnedSDE, data: Data | None) -> list[Panel]:
     """The panels of `overview` for a model with one or two inputs."""
     names, outputs = ", ".join(sde.input_names), range(sde.n_outputs)
     pairs = [(j, j) for j in outputs]
-    drifts, noises = [drift_label(sde, j) for j in outputs], [noise_label(sde, j, j) for j in outputs]
+    drifts, noises = [drift_name(sde, j) for j in outputs], [noise_name(sde, j, j) for j in outputs]
     if sde.n_inputs == 1:
         panels = [Panel(partial(drift, sde, data, output=j), drifts[j]) for j in outputs]
         panels += [Panel(partial(diffusion, sde, data, entry=pair), noises[pair[0]]) for pair in pairs]
@@ -195,10 +200,10 @@ def panels_of(sde: LearnedSDE, data: Data | None) -> list[Panel]:
         pairs, noises = [], []
     elif sde.structure == "full" and sde.n_outputs == 2:
         pairs.append((0, 1))
-        noises.append(noise_label(sde, 0, 1))
-    panels = [Panel(partial(heatmap, sde, "drift", j, data), f"map of the {drifts[j]}") for j in outputs]
+        noises.append(noise_name(sde, 0, 1))
+    panels = [Panel(partial(heatmap, sde, data, what="drift", entry=j), f"map of the {drifts[j]}") for j in outputs]
     panels += [
-        Panel(partial(heatmap, sde, "covariance", pair, data), f"map of the {noise}")
+        Panel(partial(heatmap, sde, data, what="covariance", entry=pair), f"map of the {noise}")
         for pair, noise in zip(pairs, noises, strict=True)
     ]
     if sde.kind == "general" or len(sde.state_names) < 2:

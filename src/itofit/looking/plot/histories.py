@@ -27,7 +27,7 @@ MOST_MARKERS = 30
 """Judged iterations that are drawn as dots; more of them are a line alone."""
 
 
-def history(sde: LearnedSDE, ax: Axes | None = None) -> Axes:
+def history(sde: LearnedSDE, *, ax: Axes | None = None) -> Axes:
     """How good drift and covariance were after each iteration of their training; the one that was kept is marked.
 
     For what `fit` learns by default it is the log-evidence above that of the start, larger is better; with

@@ -9,7 +9,16 @@ import numpy.typing as npt
 
 from itofit._checks import Float, InputError, one_of
 from itofit.data.passes import Data
-from itofit.looking.plot.canvas import axes_or_new, drift_label, few_ticks, lines, noise_label, number_text
+from itofit.looking.plot.canvas import (
+    axes_or_new,
+    colour_bar,
+    drift_label,
+    few_ticks,
+    lines,
+    noise_label,
+    number_text,
+    one_scale,
+)
 from itofit.looking.plot.views import NumberOrName, Plane, checked, plane_of, two_variables, variable
 from itofit.model.learned import LearnedSDE
 
@@ -24,10 +33,10 @@ EVEN_VALUES = 1e-6
 
 def heatmap(
     sde: LearnedSDE,
-    what: Literal["drift", "covariance"] = "drift",
-    entry: NumberOrName | tuple[NumberOrName, NumberOrName] | None = None,
     data: Data | None = None,
     *,
+    what: Literal["drift", "covariance"] = "drift",
+    entry: NumberOrName | tuple[NumberOrName, NumberOrName] | None = None,
     along: tuple[NumberOrName, NumberOrName] = (0, 1),
     at: npt.ArrayLike | None = None,
     ax: Axes | None = None,
@@ -41,12 +50,12 @@ def heatmap(
     ----------
     sde : LearnedSDE
         With two inputs or more.
-    what : {"drift", "covariance"}
-    entry : int or str, or two of them, optional
-        The output for the drift, two outputs for the covariance, by number or name. Default: the first.
     data : Transitions, optional
         They give the range, from quantile 0.005 to 0.995 of each input. Without them, it is that of the data that were
         learned from, and nothing is hatched.
+    what : {"drift", "covariance"}
+    entry : int or str, or two of them, optional
+        The output for the drift, two outputs for the covariance, by number or name. Default: the first.
     along : two of int or str
         The inputs, by number or name.
     at : array of shape (m,), optional
@@ -57,11 +66,11 @@ def heatmap(
     Returns
     -------
     Axes
-        The colour bar, if there is one, has its own, beside them.
+        The colour bar, if there is one, has its own, a child of them.
 
     Examples
     --------
-    >>> ax = itofit.plot.heatmap(sde, "covariance", ("x", "y"), data)  # doctest: +SKIP
+    >>> ax = itofit.plot.heatmap(sde, data, what="covariance", entry=("x", "y"))  # doctest: +SKIP
     """
     rows = checked(sde, data)
     if sde.n_inputs < 2:
@@ -71,8 +80,9 @@ def heatmap(
     ax = axes_or_new(ax, (6.0, 4.6))
     _colours(ax, plane, values, label)
     _hatched(ax, plane)
-    x, y = plane.names
+    x, y = plane.labels
     ax.set(xlim=plane.x[[0, -1]], ylim=plane.y[[0, -1]], xlabel=lines(x, 40), ylabel=lines(y))
+    one_scale(ax, plane.names, sde.units)
     few_ticks(ax)
     if plane.title:
         ax.set_title(plane.title, fontsize="small")
@@ -101,11 +111,10 @@ def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
         return
     beyond = values.min() < low, values.max() > high
     extend: Any = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[beyond]
-    mesh = ax.pcolormesh(
-        plane.x, plane.y, values, vmin=low, vmax=high, cmap="RdBu_r" if signed else "cividis", shading="gouraud"
-    )
+    look: dict[str, Any] = {"cmap": "RdBu_r" if signed else "cividis", "shading": "gouraud", "rasterized": True}
+    mesh = ax.pcolormesh(plane.x, plane.y, values, vmin=low, vmax=high, **look)
     _contours(ax, plane, values, (low, high), signed)
-    ax.figure.colorbar(mesh, ax=ax, label=lines(label), extend=extend)
+    colour_bar(ax, mesh, lines(label), extend=extend)
 
 
 def _one_value(ax: Axes, text: str) -> None:

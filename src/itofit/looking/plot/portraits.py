@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from itofit._checks import RNG, InputError
 from itofit.data.passes import Data
+from itofit.data.units import with_unit
+from itofit.dynamics.axes import label_plane
 from itofit.dynamics.drawn import LOOKS
 from itofit.dynamics.long_run import probability_current, stationary_density
 from itofit.dynamics.motion import Box, Held, motion_of
@@ -71,7 +74,7 @@ def phase_portrait(
     ax = axes_or_new(ax, (6.0, 5.2))
     if data is not None:
         rows = _states(data, 2)
-        ax.plot(rows[:, 0], rows[:, 1], ".", color=DATA, markersize=2, alpha=0.35, zorder=0)
+        ax.plot(rows[:, 0], rows[:, 1], ".", color=DATA, markersize=2, alpha=0.35, zorder=0, rasterized=True)
     options: dict[str, Any] = {"covariates": covariates, "box": box, "rng": rng}
     x, y = (np.linspace(low, high, STREAM) for low, high in motion.box.T)
     at = np.stack([part.ravel() for part in np.meshgrid(x, y)], axis=1)
@@ -85,8 +88,8 @@ def phase_portrait(
     ax.streamplot(x, y, u, v, color="0.45", linewidth=0.7, density=1.1, arrowsize=0.8, zorder=1)
     nullclines(sde, samples=samples, **options).plot(ax)
     fixed_points(sde, samples=samples, **options).plot(ax)
-    ax.set(xlabel=escaped(motion.names[0]), ylabel=escaped(motion.names[1]))
     ax.set(xlim=motion.box[:, 0], ylim=motion.box[:, 1])
+    label_plane(ax, motion.names, motion.units)
     handles, labels = ax.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
     legend_below(ax, handles=list(once.values()), columns=3)
@@ -136,7 +139,7 @@ def density(
             ax.hist(states[:, 0], BINS, density=True, color=DATA, alpha=0.45, label="observed", zorder=0)
         answer.plot(ax)
         ax.lines[-1].set_label("learned")
-        ax.set_ylabel("density")
+        ax.set_ylabel(escaped(with_unit("density", answer.unit)))
         ax.legend(frameon=False, fontsize="small")
         return ax
     answer.plot(ax)
@@ -152,9 +155,9 @@ def density(
 
 def passage_times(
     sde: SDE,
-    targets: States | Sequence[States],
     data: Data | None = None,
     *,
+    targets: States | Sequence[States],
     covariates: Held = None,
     box: Box = None,
     samples: int = 50,
@@ -167,17 +170,17 @@ def passage_times(
     ----------
     sde : SDE
         With one variable.
-    targets : set of states, or list of them
-        As for `itofit.dynamics.first_passage_time`; a list holds several.
     data : Transitions, optional
         Drawn as marks along the axis, at most 2000 of them.
+    targets : set of states, or list of them
+        As for `itofit.dynamics.first_passage_time`; a list holds several.
     covariates, box, samples, rng
         As for `itofit.dynamics.stationary_density`.
     ax : Axes, optional
 
     Examples
     --------
-    >>> ax = itofit.plot.passage_times(sde, [-1, 1])  # doctest: +SKIP
+    >>> ax = itofit.plot.passage_times(sde, data, targets=[-1, 1])  # doctest: +SKIP
     """
     motion = motion_of(sde, covariates, box)
     if motion.s != 1:
@@ -194,11 +197,17 @@ def passage_times(
             low, high = (np.maximum(np.asarray(end), 0.0) for end in time.curve.interval())
             ax.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
         ax.plot(
-            x, np.asarray(time.curve.value), color=color, linestyle=dashes, label=time.curve.what.partition("time ")[2]
+            x,
+            np.asarray(time.curve.value),
+            color=color,
+            linestyle=dashes,
+            label=escaped(re.sub(r"-(?=\d)", "−", time.curve.what.partition("time ")[2])),
         )
     if data is not None:
         ax.plot(_states(data, 1)[:, 0], np.zeros(len(_states(data, 1))), "|", color=LEARNED, alpha=0.1)
-    ax.set(xlabel=f"start {escaped(motion.names[0])}", ylabel="mean first-passage time", xlim=motion.box[:, 0])
+    units = motion.units
+    ax.set(xlabel=escaped(f"start {units.labelled(motion.names[0])}"), xlim=motion.box[:, 0])
+    ax.set_ylabel(escaped(with_unit("mean first-passage time", units.time)))
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False, fontsize="small")
     return ax

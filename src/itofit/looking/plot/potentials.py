@@ -9,7 +9,8 @@ import numpy as np
 from itofit._checks import Float, InputError
 from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
-from itofit.looking.plot.canvas import LEARNED, SECOND, axes_or_new, lines
+from itofit.data.units import with_unit
+from itofit.looking.plot.canvas import LEARNED, SECOND, axes_or_new, escaped, lines
 from itofit.looking.plot.curves import Curve, draw_data, y_range
 from itofit.looking.plot.views import View, checked, view_of
 from itofit.model.learned import LearnedSDE
@@ -21,7 +22,7 @@ EVEN_NOISE = 1.01
 """Noise whose largest variance is at most this times the smallest counts as even: two potentials would coincide."""
 
 
-def potential(sde: LearnedSDE, data: Data | None = None, ax: Axes | None = None) -> Axes:
+def potential(sde: LearnedSDE, data: Data | None = None, *, ax: Axes | None = None) -> Axes:
     """The potential U = −∫ f dx of one variable, and if the noise is not even, that of the stationary density.
 
     The stationary density of dx = f dt + σ dW is p ∝ exp(∫ 2f/Σ dx) / Σ. With the same noise everywhere
@@ -62,7 +63,9 @@ def potential(sde: LearnedSDE, data: Data | None = None, ax: Axes | None = None)
     draw_data(ax, view)
     if first:
         ax.set(xlim=view.x[[0, -1]], ylim=y_range(view, curves))
-    ax.set(xlabel=lines(view.name, 48), ylabel=lines(f"potential of {view.name}"))
+    name = sde.output_names[0]
+    label = escaped(with_unit(f"potential of {name}", sde.units.covariance(name, name)))  # that of f times x
+    ax.set(xlabel=lines(view.name, 48), ylabel=lines(label))
     if view.title:
         ax.set_title(view.title, fontsize="small")
     ax.legend(frameon=False, fontsize="small")

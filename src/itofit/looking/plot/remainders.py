@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv, ndtr, ndtri
 
 from itofit._checks import Float, InputError
+from itofit.data.units import NO_UNITS
 from itofit.looking.check import Diagnosis
 from itofit.looking.check.residuals import BIN_ROWS
 from itofit.looking.plot.canvas import INTERVAL_STDS, LOOKS, escaped, figure_or_new, grid_of_axes, lines, panels_size
@@ -28,7 +29,7 @@ COLUMNS, PANEL = 3, (4.2, 3.5)
 
 
 def residuals(
-    diagnosis: Diagnosis, axes: Iterable[Axes] | None = None, *, sde: LearnedSDE | None = None
+    diagnosis: Diagnosis, *, axes: Iterable[Axes] | None = None, sde: LearnedSDE | None = None
 ) -> npt.NDArray[Any]:
     """Standardised residuals, which are independent standard normals if the model is right.
 
@@ -43,7 +44,7 @@ def residuals(
     axes : 1 + m Axes, optional
         Default: those of a new figure.
     sde : LearnedSDE, optional
-        For the names of the variables. Default: those in the diagnosis.
+        For the names of the variables and their units. Default: the names in the diagnosis.
 
     Returns
     -------
@@ -77,7 +78,8 @@ def _names(diagnosis: Diagnosis, sde: LearnedSDE | None) -> tuple[list[str], lis
             f"the diagnosis is of another model: it has {m} inputs and {d} outputs, sde has {sde.n_inputs} and "
             f"{sde.n_outputs}"
         )
-    return [escaped(name) for name in named.input_names], [escaped(name) for name in named.output_names]
+    units = NO_UNITS if sde is None else sde.units
+    return [escaped(units.labelled(name)) for name in named.input_names], [escaped(name) for name in named.output_names]
 
 
 def _panels(axes: Iterable[Axes] | None, n: int) -> list[Axes]:

@@ -12,6 +12,7 @@ from itofit.data.names import plural
 from itofit.data.passes import Data
 from itofit.data.periods import wrapped
 from itofit.data.transitions import Transitions
+from itofit.data.units import product, with_unit, written
 from itofit.looking.check.examined import rows_in_time, with_states
 from itofit.looking.plot.canvas import DATA, LEARNED, axes_or_new, escaped, lines
 from itofit.looking.plot.views import NumberOrName, checked, variable
@@ -81,15 +82,17 @@ def distributions(
     c = moving(sde).start if component is None else variable("component", component, sde.state_names)
     random, _ = generator(rng)
     wanted = None if n_paths is None else count("n_paths", n_paths)
-    return draw_compared(compare(sde, data, c, wanted, random), sde.input_names[c], axes_or_new(ax))
+    name = sde.input_names[c]
+    return draw_compared(compare(sde, data, c, wanted, random), name, sde.units.of(name), axes_or_new(ax))
 
 
-def draw_compared(states: Compared, name: str, ax: Axes) -> Axes:
+def draw_compared(states: Compared, name: str, unit: str, ax: Axes) -> Axes:
     """Both histograms, labels and legend."""
     _histograms(ax, states)
-    name = escaped(name)
     steps = "one step" if states.n_steps == 1 else f"1 to {states.n_steps} steps"
-    ax.set(xlabel=lines(f"{name}, {steps} after an observed start", 52), ylabel=lines(f"density of {name}"))
+    xlabel = f"{with_unit(name, unit)}, {steps} after an observed start"
+    ylabel = with_unit(f"density of {name}", written(product([(unit, -1)])))
+    ax.set(xlabel=lines(escaped(xlabel), 52), ylabel=lines(escaped(ylabel)))
     ax.set_ylim(top=1.2 * ax.get_ylim()[1])  # room for the legend
     ax.legend(frameon=False, fontsize="small")
     return ax

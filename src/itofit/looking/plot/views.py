@@ -15,8 +15,10 @@ from itofit.data.names import did_you_mean, plural
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic, wrapped
 from itofit.data.transitions import Transitions
+from itofit.data.units import behind
 from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import escaped, number_text
+from itofit.looking.plot.reach import reached
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.learned import LearnedSDE
 
@@ -114,7 +116,8 @@ def slice_title(sde: LearnedSDE, along: tuple[int, ...], point: Float, chosen: s
         return ""
     if len(others) > MOST_VALUES and chosen:
         return f"at fixed values{chosen}"
-    values = ", ".join(f"{escaped(sde.input_names[i])} = {number_text(point[i])}" for i in others)
+    names = sde.input_names
+    values = ", ".join(escaped(f"{names[i]} = {number_text(point[i])}{behind(sde.units.of(names[i]))}") for i in others)
     return textwrap.fill(f"at {values}{chosen}", width)
 
 
@@ -126,17 +129,18 @@ class View(NamedTuple):
 
     x: Float  # (n,) values of that input
     points: Float  # (n, m)
-    name: str
+    name: str  # with its unit
     title: str
     edges: Float  # (b + 1,) bins of the data, or no entries
-    counts: Float  # (b,) rows in them
+    counts: Float  # (b,) rows in them, wherever these are in other directions
+    away: Bool  # (b,) whether the middle of a bin on the line is farther from rows than usual
 
     @property
     def sparse(self) -> Bool:
         """Which bins have few data, shape (b,)."""
-        return (
-            self.counts < max(SPARSE_ROWS, SPARSE_SHARE * self.counts.mean()) if len(self.counts) else np.zeros(0, bool)
-        )
+        if not len(self.counts):
+            return np.zeros(0, bool)
+        return np.asarray((self.counts < max(SPARSE_ROWS, SPARSE_SHARE * self.counts.mean())) | self.away)
 
     @property
     def known(self) -> Bool:
@@ -154,16 +158,21 @@ def view_of(
     axis = variable("along", along, sde.input_names)
     point, chosen = rest_point(sde, data, at)
     low, high = sde.box[:, axis]
-    edges, counts = np.zeros(0), np.zeros(0)
+    edges, counts, away = np.zeros(0), np.zeros(0), np.zeros(0, bool)
     if data is not None and np.ptp(data.inputs[:, axis]) > 0:
         if not is_periodic(sde.periods)[axis]:
             low, high = data.inputs[:, axis].min(), data.inputs[:, axis].max()
         numbers, edges = np.histogram(data.inputs[:, axis], np.linspace(low, high, N_BINS + 1))
-        counts = numbers.astype(np.float64)
+        counts, away = numbers.astype(np.float64), np.zeros(N_BINS, bool)
+        if sde.n_inputs > 1:
+            middles = np.tile(point, (N_BINS, 1))
+            middles[:, axis] = 0.5 * (edges[1:] + edges[:-1])
+            away = ~reached(data, middles)
     x = np.linspace(low, high, N_POINTS)
     points = np.tile(point, (N_POINTS, 1))
     points[:, axis] = x
-    return View(x, points, escaped(sde.input_names[axis]), slice_title(sde, (axis,), point, chosen), edges, counts)
+    name = escaped(sde.units.labelled(sde.input_names[axis]))
+    return View(x, points, name, slice_title(sde, (axis,), point, chosen), edges, counts, away)
 
 
 # Along two inputs
@@ -176,10 +185,12 @@ class Plane(NamedTuple):
     y: Float  # (ny,)
     points: Float  # (ny · nx, m), x fastest
     names: tuple[str, str]
+    labels: tuple[str, str]  # with units
     title: str
     edges: tuple[Float, Float]  # of the cells in which data are counted, or no entries
     counts: Float  # (bx, by) rows in them
     rows: Float  # (n, 2) the data in the plane's variables
+    near: Bool  # (bx, by) whether the middle of a cell of the plane is as near to rows as usual
 
     def known(self, points: Float) -> Bool:
         """Which points (n, 2) of the plane have data in or around their cell; all if there are no data."""
@@ -193,10 +204,13 @@ class Plane(NamedTuple):
 
     @property
     def reached(self) -> Bool:
-        """Which cells have data in them, or in more than half of the cells around them, shape (bx, by)."""
+        """Which cells have data in them, or in more than half of the cells around them, shape (bx, by).
+
+        In a plane among more than two inputs, data in a cell may be far from the plane: only near ones count.
+        """
         some = self.counts > 0
         around = uniform_filter(some.astype(np.float64), 3, mode="nearest")
-        return np.asarray(some | (around > 0.5))
+        return np.asarray((some | (around > 0.5)) & self.near)
 
     @property
     def pairs(self) -> Float:
@@ -221,7 +235,7 @@ def plane_of(
         raise InputError(f"along must be two different inputs, got {sde.input_names[axes[0]]} twice")
     point, chosen = rest_point(sde, data, at)
     box, rows = sde.box[:, axes], np.zeros((0, 2))
-    edges, counts = (np.zeros(0), np.zeros(0)), np.zeros((0, 0))
+    edges, counts, near = (np.zeros(0), np.zeros(0)), np.zeros((0, 0)), np.zeros((0, 0), bool)
     if data is not None:
         rows = data.inputs[:, axes]
         central = np.quantile(rows, CENTRAL, axis=0)
@@ -229,9 +243,16 @@ def plane_of(
         box = np.where(inside, central, box)
         b = int(np.clip(np.sqrt(len(rows) / CELL_ROWS), FEWEST_CELLS, MOST_CELLS))
         edges = (np.linspace(box[0, 0], box[1, 0], b + 1), np.linspace(box[0, 1], box[1, 1], b + 1))
-        counts = np.histogram2d(rows[:, 0], rows[:, 1], bins=list(edges))[0]
+        counts, near = np.histogram2d(rows[:, 0], rows[:, 1], bins=list(edges))[0], np.ones((b, b), bool)
+        if sde.n_inputs > 2:
+            middles = np.tile(point, (b * b, 1))
+            middles[:, axes] = np.stack(
+                [each.ravel() for each in np.meshgrid(*(0.5 * (e[1:] + e[:-1]) for e in edges), indexing="ij")], axis=1
+            )
+            near = reached(data, middles).reshape(b, b)
     x, y = (np.linspace(box[0, k], box[1, k], n) for k in (0, 1))
     points = np.tile(point, (n * n, 1))
     points[:, axes] = np.column_stack([each.ravel() for each in np.meshgrid(x, y)])
-    names = escaped(sde.input_names[axes[0]]), escaped(sde.input_names[axes[1]])
-    return Plane(x, y, points, names, slice_title(sde, axes, point, chosen), edges, counts, rows)
+    names = sde.input_names[axes[0]], sde.input_names[axes[1]]
+    labels = escaped(sde.units.labelled(names[0])), escaped(sde.units.labelled(names[1]))
+    return Plane(x, y, points, names, labels, slice_title(sde, axes, point, chosen), edges, counts, rows, near)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from itofit._checks import RNG
 from itofit.data.large.cluster import Client, on_cluster
@@ -22,6 +23,7 @@ def report(
     title: str | None = None,
     saved_as: str | os.PathLike[str] | None = None,
     formula: Formula | None = None,
+    figures: Literal["png", "svg"] = "png",
     rng: RNG = 0,
     client: Client | None = None,
 ) -> Path:
@@ -44,6 +46,9 @@ def report(
         Of the file that holds the model, for the code at the end of the page that loads it. Default: an example.
     formula : Formula, optional
         What `LearnedSDE.formula` found: it stands at the top of the page.
+    figures : {"png", "svg"}
+        The format of the pictures within the page. SVG is sharp at any size and can be taken out for a paper; maps and
+        dots within it are pixels.
     rng : int, Generator or None
         For `itofit.check` and simulated paths.
     client : distributed.Client, optional
@@ -59,4 +64,4 @@ def report(
     """
     from itofit.looking.report.contents import write  # noqa: PLC0415  (plots and checks take long to import)
 
-    return write(sde, on_cluster(data, client), path, title, saved_as, formula, rng)
+    return write(sde, on_cluster(data, client), path, title, saved_as, formula, figures, rng)

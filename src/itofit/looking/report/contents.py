@@ -9,23 +9,27 @@ import warnings
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
-from itofit._checks import RNG, ExtrapolationWarning, InputError, generator
+from itofit._checks import RNG, ExtrapolationWarning, InputError, generator, one_of
 from itofit._version import __version__
 from itofit.data.passes import Data
 from itofit.data.periods import periods_text
 from itofit.data.transitions import Transitions
+from itofit.data.units import behind
+from itofit.data.with_units import sharing_units
 from itofit.dynamics.outlook import outlook
 from itofit.looking.check import Diagnosis, Verdict, check
 from itofit.looking.check.examined import rows_in_memory, with_states
-from itofit.looking.plot.canvas import style
+from itofit.looking.plot.canvas import RC, style
 from itofit.looking.plot.grids import MOST_SLICES
 from itofit.looking.report import page
 from itofit.looking.report.numbers import constant_noise, tables, tables_note
 from itofit.looking.report.pictures import (
     ANSWER_SAMPLES,
+    Format,
     about_answers,
     about_distributions,
     about_formula,
@@ -39,7 +43,7 @@ from itofit.model.formula.formula_sde import Formula
 from itofit.model.formula.written import line_text, notes
 from itofit.model.learned import LearnedSDE
 from itofit.model.storage import checked_target, write_whole
-from itofit.model.summary import STRUCTURES
+from itofit.model.summary import STRUCTURES, units_line
 
 NO_SIMULATION = (
     "Simulated and observed distributions are left out: the data are of kind 'general', so where the inputs go after a "
@@ -47,7 +51,7 @@ NO_SIMULATION = (
 )
 ANSWERS_NOTE = (
     "Answers of the learned equation within the range of the data, at whose edge paths are reflected; errors and "
-    "intervals are those of equations drawn from the posterior. Times are in the unit of h."
+    "intervals are those of equations drawn from the posterior."
 )
 PICTURES_NOTE = (
     "Bands around curves are 95 % intervals, if the model carries error bars. Grey histograms and dots are the data; "
@@ -62,6 +66,7 @@ def write(
     title: str | None,
     saved_as: str | os.PathLike[str] | None,
     formula: Formula | None,
+    figures: Format,
     rng: RNG,
 ) -> Path:
     """Write the page, as `itofit.report` says."""
@@ -72,11 +77,13 @@ def write(
         raise InputError(f"saved_as must be the path of a file or None, got {saved_as!r}")
     if formula is not None and not isinstance(formula, Formula):
         raise InputError(f"formula must be what sde.formula returns or None, got {formula!r}")
+    one_of("figures", figures, get_args(Format))
     random, seed = generator(rng)
     diagnosis = check(sde, data, rng=random)
+    sde = sharing_units(sde, data)
     rows = rows_in_memory(with_states(sde, data), random)
     heading = title or f"Drift and noise of {', '.join(sde.output_names)}"
-    with style():
+    with style({**RC, "savefig.format": figures}):
         body = [
             *_headline(sde, data, diagnosis, heading),
             *(() if formula is None else _formula(formula, sde, rows)),
@@ -100,13 +107,16 @@ def _headline(sde: LearnedSDE, data: Data, diagnosis: Diagnosis, heading: str) -
     tracks = "" if groups is None else " in 1 trajectory" if groups == 1 else f" in {groups:,} trajectories"
     learned = f"Learned with itofit {sde.version} from {sde.data.n_transitions:,} transitions{tracks}"
     if sde.data.left_out is not None:
-        learned += f" ({sde.data.left_out.n:,} longer than {sde.data.left_out.max_h:.3g} were left out)"
+        longest = f"{sde.data.left_out.max_h:.3g}{behind(sde.units.time)}"
+        learned += f" ({sde.data.left_out.n:,} longer than {longest} were left out)"
     yield page.paragraph(f"{learned}; shown and checked with {judged}.")
     if sde.n_covariates:
         drivers = ", ".join(sde.covariate_names)
         yield page.paragraph(f"Driven from outside by {drivers}, taken as given and held during a step.")
     if periodic := periods_text(sde.input_names, sde.periods):
         yield page.paragraph(f"Periodic: {periodic}.")
+    if sde.units:
+        yield page.paragraph(f"Units: {units_line(sde)}.")
     yield page.verdict_box(diagnosis.worst, _overall(diagnosis))
 
 
@@ -179,14 +189,14 @@ def _answers(sde: LearnedSDE, rows: Transitions, random: np.random.Generator) ->
     yield page.section("What follows from it")
     yield page.gallery(pictures)
     yield page.printed(str(found))
-    yield page.note(ANSWERS_NOTE)
+    yield page.note(ANSWERS_NOTE if sde.units.time else f"{ANSWERS_NOTE} Times are in the unit of h.")
 
 
 def _made(sde: LearnedSDE, seed: int | None) -> Iterable[str]:
     """Training, settings, versions."""
     yield page.section("How it was made")
     yield page.gallery(about_training(sde))
-    yield page.printed(sde.summary())
+    yield page.printed(sde.summary(), columns=True)
     libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "matplotlib"))
     facts = {
         "Noise covariance": _covariance_text(sde),
@@ -208,7 +218,7 @@ def _measurement_text(sde: LearnedSDE) -> str:
     """Whether there are any, in a sentence."""
     if sde.measurement_noise is None:
         return "None: observations are taken for the states themselves."
-    return sde.measurement_noise.text(sde.input_names[: sde.n_outputs]).capitalize() + "."
+    return sde.measurement_noise.text(sde.input_names[: sde.n_outputs], sde.units).capitalize() + "."
 
 
 def _parameters(sde: LearnedSDE) -> dict[str, str]:

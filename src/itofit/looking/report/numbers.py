@@ -9,6 +9,7 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.data.transitions import Transitions
+from itofit.data.units import behind, with_unit
 from itofit.looking.plot.canvas import INTERVAL_STDS, number_text
 from itofit.looking.plot.views import medians
 from itofit.model.learned import LearnedSDE
@@ -36,9 +37,10 @@ def tables_note(sde: LearnedSDE, data: Transitions) -> str:
     where = ""
     if sde.n_inputs > 1:
         values = zip(sde.input_names, medians(data), strict=True)
-        named = ", ".join(f"{name} = {number_text(x)}" for name, x in values)
+        named = ", ".join(f"{name} = {number_text(x)}{behind(sde.units.of(name))}" for name, x in values)
         where = f"Medians are {named}; in the other rows one input is at a quantile, the others at their medians. "
-    where += "All are per unit of time. "
+    if not sde.units.time:
+        where += "All are per unit of time. "
     if not sde.has_error_bars:
         return f"{where}This model carries no error bars."
     of = "the mean rate and the covariance of one observed step"
@@ -51,7 +53,8 @@ def representative_points(sde: LearnedSDE, data: Transitions) -> tuple[list[str]
     """Labels and points (k, m): quantiles of a single input; or all medians, and each input in turn low or high."""
 
     def label(i: int, x: float, quantile: float) -> str:
-        return f"{sde.input_names[i]} = {number_text(x)} ({round(100 * quantile)} %)"
+        name = sde.input_names[i]
+        return f"{name} = {number_text(x)}{behind(sde.units.of(name))} ({round(100 * quantile)} %)"
 
     if sde.n_inputs == 1:
         quantiles = np.quantile(data.inputs, QUANTILES, axis=0)
@@ -73,10 +76,12 @@ def tables(sde: LearnedSDE, data: Transitions) -> list[Table]:
     listed = []
     for j, (drifts, variances) in enumerate(zip(_drifts(sde, points), _variances(sde, points), strict=True)):
         rows = [list(row) for row in zip(names, drifts, variances, strict=True)]
-        heads = ["where", "drift", "noise variance"]
+        name = sde.output_names[j]
+        units = sde.units.drift(name), sde.units.covariance(name, name)
+        heads = ["where", *map(with_unit, ("drift", "noise variance"), units)]
         if sde.noise_is_constant:
             rows, heads = [row[:2] for row in rows], heads[:2]
-        listed.append(Table(sde.output_names[j], heads, rows))
+        listed.append(Table(name, heads, rows))
     if sde.structure == "full" and sde.n_outputs <= MOST_LISTED and not sde.noise_is_constant:
         pairs = list(_covariances(sde, points).items())
         for some in (pairs[k : k + PAIRS] for k in range(0, len(pairs), PAIRS)):
@@ -90,11 +95,17 @@ def constant_noise(sde: LearnedSDE) -> Table:
     middle = sde.box.mean(axis=0)[None]
     sigma = sde.covariance(middle)[0]
     std = sde.covariance(middle, return_std=True)[1][0] if sde.has_error_bars else None
-    rows = [
-        [name, *(number_text(v) if std is None else plus_minus(v, std[i, j]) for j, v in enumerate(sigma[i]))]
-        for i, name in enumerate(sde.output_names)
-    ]
-    return Table("noise covariance Σ, the same everywhere", ["", *sde.output_names], rows)
+    names = sde.output_names
+    units = [[sde.units.covariance(one, other) for other in names] for one in names]
+    shared = len({unit for row in units for unit in row}) == 1
+
+    def cell(i: int, j: int) -> str:
+        text = number_text(sigma[i, j]) if std is None else plus_minus(sigma[i, j], std[i, j])
+        return text if shared else text + behind(units[i][j])
+
+    rows = [[name, *(cell(i, j) for j in range(len(names)))] for i, name in enumerate(names)]
+    symbol = with_unit("Σ", units[0][0]) if shared else "Σ"
+    return Table(f"noise covariance {symbol}, the same everywhere", ["", *names], rows)
 
 
 def _drifts(sde: LearnedSDE, points: Float) -> list[list[str]]:
@@ -126,7 +137,7 @@ def _covariances(sde: LearnedSDE, points: Float) -> dict[str, list[str]]:
     for i in range(len(names)):
         for j in range(i):
             values = sigma[:, i, j]
-            columns[f"{names[j]} and {names[i]}"] = [
+            columns[with_unit(f"{names[j]} and {names[i]}", sde.units.covariance(names[j], names[i]))] = [
                 number_text(value) if std is None else plus_minus(value, std[k, i, j]) for k, value in enumerate(values)
             ]
     return columns

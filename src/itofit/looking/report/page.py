@@ -45,11 +45,8 @@ p, li, dd { max-width: 46rem; } .soft, figcaption { color: var(--soft); font-siz
     gap: 1.2rem; align-items: center; }
 }
 @media screen and (min-width: 75rem) {
-  .gallery { grid-template-columns: repeat(6, 1fr); } .gallery > figure { grid-column: span 2; }
-  .gallery > figure:nth-child(3n + 1):nth-last-child(2), .gallery > figure:nth-child(3n + 1):nth-last-child(2) ~ figure,
-  .gallery > figure:nth-child(3n + 1):nth-last-child(4), .gallery > figure:nth-child(3n + 1):nth-last-child(4) ~ figure
-    { grid-column: span 3; }
-  .gallery > figure:only-child { grid-column: 1 / -1; display: grid; grid-template-columns: 1fr 1fr; gap: 1.2rem;
+  .gallery { grid-template-columns: repeat(3, 1fr); }
+  .gallery > figure:only-child { grid-column: 1 / -1; display: grid; grid-template-columns: 1fr 2fr; gap: 1.2rem;
     align-items: center; }
 }
 figure { margin: 0; } figure img { display: block; width: 100%; height: auto; background: #fff; border-radius: 4px; }
@@ -134,9 +131,10 @@ def code(text: str) -> str:
     return f"<pre>{_lines(escape(text))}</pre>"
 
 
-def printed(text: str) -> str:
-    """Printed text, line by line; long lines are continued below their second column."""
-    return f'<pre class="printed">{_lines(breakable(text))}</pre>'
+def printed(text: str, columns: bool = False) -> str:
+    """Printed text, line by line; long lines are continued below with an indent, or below their second column."""
+    opened = '<pre class="printed">' if columns else "<pre>"
+    return f"{opened}{_lines(breakable(text))}</pre>"
 
 
 def _lines(text: str) -> str:
@@ -224,8 +222,8 @@ def gallery(pictures: Sequence[Picture]) -> str:
 
 
 def _figure(each: Picture) -> str:
-    data = base64.b64encode(each.png).decode()
+    data = base64.b64encode(each.content).decode()
     return (
         f'<figure><img alt="{typeset(each.text)}" width="{each.width}" height="{each.height}" '
-        f'src="data:image/png;base64,{data}"><figcaption>{typeset(each.text)}</figcaption></figure>'
+        f'src="data:{each.type};base64,{data}"><figcaption>{typeset(each.text)}</figcaption></figure>'
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -31,20 +31,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DPI, MAPS_DPI = 130, 100
+DPI, MAPS_DPI = 160, 120
 """Dots per inch; fewer for pictures of several maps, whose colours make large files."""
-PANEL, PLANE, HALF = (5.2, 3.6), (5.2, 4.4), (2.6, 2.1)
-"""Width and height in inches of a panel with curves, of one with a plane, and of one of several small ones."""
+PANEL, PLANE, HALF = (4.2, 3.0), (4.2, 3.6), (2.1, 1.55)
+"""Width and height in inches of a panel with curves, of one with a plane, and of one of several small ones.
+
+Pages show them about 5.3 inches wide in rows of three, so that their text of 10 points is about as large as captions.
+"""
 ANSWER_SAMPLES = 30
 """Equations from the posterior for error bars of answers."""
 MAPPED = 3
 """Outputs up to which drifts over three inputs are mapped, and covariances drawn: there are three pairs of them."""
+Format = Literal["png", "svg"]
+TYPES: dict[Format, str] = {"png": "image/png", "svg": "image/svg+xml"}
+"""What browsers call the formats."""
 
 
 class Picture(NamedTuple):
-    """A picture as PNG, and what it shows."""
+    """A picture as PNG or SVG, and what it shows."""
 
-    png: bytes
+    content: bytes
+    type: str  # as browsers call it
     width: int
     height: int
     text: str
@@ -107,14 +114,14 @@ def about_answers(sde: LearnedSDE, data: Transitions, answers: Sequence[Answer],
     stable = np.asarray(points.value)[points.stable, 0].tolist() if isinstance(points, FixedPoints) else []
     if len(stable) > 1:
         text = "Mean times until a stable fixed point is reached, from anywhere"
-        pictures.append(one_panel(partial(plot.passage_times, sde, stable, **given), text, PANEL))
+        pictures.append(one_panel(partial(plot.passage_times, sde, targets=stable, **given), text, PANEL))
     return pictures
 
 
 def about_residuals(sde: LearnedSDE, diagnosis: Diagnosis) -> list[Picture]:
     """Residuals against the normal distribution and each input."""
     figures = [new_figure(PANEL) for _ in range(1 + sde.n_inputs)]
-    plot.residuals(diagnosis, [figure.add_subplot() for figure in figures], sde=sde)
+    plot.residuals(diagnosis, axes=[figure.add_subplot() for figure in figures], sde=sde)
     texts = ["Quantiles of the residuals against those of the normal distribution"]
     texts += [f"Mean and variance of the residuals along {name}" for name in sde.input_names]
     return [picture(figure, text) for figure, text in zip(figures, texts, strict=True)]
@@ -124,7 +131,11 @@ def about_distributions(sde: LearnedSDE, data: Transitions, rng: np.random.Gener
     """Simulated against observed states, of each variable that can be compared."""
     compared = list(compare_all(sde, data, None, rng).items())[: 2 * MOST_SLICES]
     return [
-        one_panel(partial(draw_compared, states, name), f"Simulated and observed distribution of {name}", PANEL)
+        one_panel(
+            partial(draw_compared, states, name, sde.units.of(name)),
+            f"Simulated and observed distribution of {name}",
+            PANEL,
+        )
         for name, states in compared
     ]
 
@@ -132,7 +143,7 @@ def about_distributions(sde: LearnedSDE, data: Transitions, rng: np.random.Gener
 def about_training(sde: LearnedSDE) -> list[Picture]:
     """A picture of both trainings."""
     text = f"How good drift and covariance were during training{kept_text(sde)}"
-    return [one_panel(lambda ax: plot.history(sde, ax), text, PANEL)]
+    return [one_panel(partial(plot.history, sde), text, PANEL)]
 
 
 def kept_text(sde: LearnedSDE) -> str:
@@ -158,17 +169,14 @@ def kept_text(sde: LearnedSDE) -> str:
 def small_panels(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
     """Drift and variance of one output, side by side, along each input below each other; no variance if constant."""
     m, constant = min(sde.n_inputs, MOST_SLICES), sde.noise_is_constant
-    figure = new_figure((2 * HALF[0], 0.3 + HALF[1] * m))
+    figure = new_figure((2 * HALF[0], 0.4 + HALF[1] * m))
     panels = figure.subplots(m, 1 if constant else 2, squeeze=False)
     for i, (left, *right) in enumerate(panels):
         plot.drift(sde, data, output=output, along=i, ax=left)
         for ax in right:
             plot.diffusion(sde, data, entry=(output, output), along=i, ax=ax)
     for column in panels.T:
-        edges = np.array([ax.get_ylim() for ax in column])
-        for ax in column:
-            _small(ax)
-            ax.set_ylim(edges[:, 0].min(), edges[:, 1].max())
+        _one_column(list(column))
     name = sde.output_names[output]
     what = "Drift" if constant else "Drift and noise variance"
     return picture(figure, f"{what} of {name} along each input{_others(sde, data)}")
@@ -177,36 +185,35 @@ def small_panels(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
 def drift_maps(sde: LearnedSDE, data: Transitions, output: int) -> Picture:
     """Maps of one component of the drift over each two inputs, below each other."""
     planes = list(combinations(range(sde.n_inputs), 2))
-    figure = new_figure((PLANE[0], 3.2 * len(planes)))
+    figure = new_figure((PLANE[0], 2.9 * len(planes)))
     for along, ax in zip(planes, figure.subplots(len(planes), squeeze=False)[:, 0], strict=True):
-        plot.heatmap(sde, "drift", output, data, along=along, ax=ax)
+        plot.heatmap(sde, data, what="drift", entry=output, along=along, ax=ax)
     return picture(figure, f"Maps of the drift of {sde.output_names[output]} over each two inputs", MAPS_DPI)
 
 
 def covariance_panels(sde: LearnedSDE, data: Transitions, pair: tuple[int, int]) -> Picture:
     """One covariance along each input, below each other, in the same range."""
     m = min(sde.n_inputs, MOST_SLICES)
-    figure = new_figure((2 * HALF[0], 0.3 + HALF[1] * m))
+    figure = new_figure((2 * HALF[0], 0.4 + HALF[1] * m))
     panels = figure.subplots(m, 1, squeeze=False)[:, 0]
     for i, ax in enumerate(panels):
         plot.diffusion(sde, data, entry=pair, along=i, ax=ax)
-    edges = np.array([ax.get_ylim() for ax in panels])
-    for ax in panels:
-        _small(ax)
-        ax.set_ylim(edges[:, 0].min(), edges[:, 1].max())
+    _one_column(list(panels), 48)
     a, b = (sde.output_names[j] for j in pair)
     return picture(figure, f"Noise covariance of {a} and {b} along each input{_others(sde, data)}")
 
 
-def _small(ax: Axes) -> None:
-    """Make a panel fit among several small ones: small labels, few ticks, and no title and legend."""
-    few_ticks(ax, 4)
-    ax.set(xlabel=lines(ax.get_xlabel(), 24), ylabel=lines(ax.get_ylabel().replace("\n", " "), 22), title="")
-    legend = ax.get_legend()
-    if legend is not None:
-        legend.remove()
-    ax.xaxis.label.set_fontsize("small")
-    ax.yaxis.label.set_fontsize("small")
+def _one_column(panels: list[Axes], width: int = 24) -> None:
+    """Make panels of one quantity fit below each other: one range, its label above all, few ticks, no legends."""
+    label = lines(panels[0].get_ylabel().replace("\n", " "), width)
+    edges = np.array([ax.get_ylim() for ax in panels])
+    for ax in panels:
+        few_ticks(ax, 4)
+        ax.set(xlabel=lines(ax.get_xlabel(), 24), ylabel="", title="")
+        ax.set_ylim(edges[:, 0].min(), edges[:, 1].max())
+        if (legend := ax.get_legend()) is not None:
+            legend.remove()
+    panels[0].set_title(label, fontsize="medium")
 
 
 def _others(sde: LearnedSDE, data: Transitions) -> str:
@@ -228,15 +235,17 @@ def new_figure(size: tuple[float, float]) -> Figure:
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
-    return Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07))
+    return Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.07, compress=True))
 
 
 def picture(figure: Figure, text: str, dpi: int = DPI) -> Picture:
-    """A figure as PNG."""
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi)
+    """A figure in the format of matplotlib's settings, which `itofit.report` sets, without the date."""
+    from matplotlib import rcParams  # noqa: PLC0415
+
+    buffer, kind = BytesIO(), rcParams["savefig.format"]
+    figure.savefig(buffer, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
     width, height = (round(dpi * float(inches)) for inches in figure.get_size_inches())
-    return Picture(buffer.getvalue(), width, height, text)
+    return Picture(buffer.getvalue(), TYPES[kind], width, height, text)
 
 
 def sentence(text: str) -> str:

@@ -15,6 +15,8 @@ from itofit._checks import Either, Float, InputError, Option, columns, count, fl
 from itofit.data.frames.layout import optional
 from itofit.data.names import did_you_mean
 from itofit.data.periods import is_periodic
+from itofit.data.units import with_unit
+from itofit.data.with_units import WithUnits
 from itofit.model.likelihood import BATCH_ROWS
 from itofit.model.sde import SDE
 from itofit.model.storage import checked_target, write_whole
@@ -24,7 +26,7 @@ MOST_ROWS = 10_000_000
 Grid = int | Mapping[str, Any] | npt.ArrayLike
 
 
-class WithTables(SDE):
+class WithTables(WithUnits, SDE):
     """An SDE whose functions can be written as a table."""
 
     def to_table(self, grid: Grid = 50, path: str | os.PathLike[str] | None = None) -> Any:  # noqa: ANN401
@@ -43,7 +45,7 @@ class WithTables(SDE):
         -------
         DataFrame or None
             Columns: the inputs, f_x for each output x, Σ_x for its variance and Σ_x,y for covariances; with error
-            bars, each followed by its standard deviation, as std f_x.
+            bars, each followed by its standard deviation, as std f_x. With units, these follow: f_x [µm/s].
 
         Examples
         --------
@@ -79,19 +81,21 @@ class WithTables(SDE):
         bars = getattr(self, "has_error_bars", False)
         f, f_std = this.drift(points, return_std=True) if bars else (this.drift(points), None)
         sigma, sigma_std = this.covariance(points, return_std=True) if bars else (this.covariance(points), None)
-        table = dict(zip(self.input_names, points.T, strict=True))
+        units = self.units
+        table = dict(zip(map(units.labelled, self.input_names), points.T, strict=True))
         for a, name in enumerate(self.output_names):
-            table[f"f_{name}"] = f[:, a]
+            table[with_unit(f"f_{name}", units.drift(name))] = f[:, a]
             if f_std is not None:
-                table[f"std f_{name}"] = f_std[:, a]
+                table[with_unit(f"std f_{name}", units.drift(name))] = f_std[:, a]
         for a, name in enumerate(self.output_names):
             for b, other in enumerate(self.output_names[: a + 1]):
                 if a != b and getattr(self, "structure", "full") == "diagonal":
                     continue
                 entry = f"Σ_{name}" if a == b else f"Σ_{name},{other}"
-                table[entry] = sigma[:, a, b]
+                unit = units.covariance(name, other)
+                table[with_unit(entry, unit)] = sigma[:, a, b]
                 if sigma_std is not None:
-                    table[f"std {entry}"] = sigma_std[:, a, b]
+                    table[with_unit(f"std {entry}", unit)] = sigma_std[:, a, b]
         return table
 
 

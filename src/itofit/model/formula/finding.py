@@ -18,6 +18,7 @@ from itofit.data.filtered import those
 from itofit.data.passes import Data, add_up
 from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
+from itofit.data.with_units import checked_units, sharing_units
 from itofit.matrices.symmetric import entries
 from itofit.model.finite_step import Scheme
 from itofit.model.formula.beside_learned import compared
@@ -27,7 +28,6 @@ from itofit.model.formula.lines import Line, Slot
 from itofit.model.formula.selection import Chosen, choose, dependent_terms, price_of_term, solved
 from itofit.model.formula.step_errors import with_step_errors
 from itofit.model.formula.term_sums import FOLDS, TermSums, summed
-from itofit.model.formula.units import Units
 from itofit.model.sde import SDE
 from itofit.model.training import DataSummary
 
@@ -63,7 +63,7 @@ def find_formula(
         sde._check_data("formula", each)
     one_of("noise", noise, ("covariance", "diffusion"))
     fraction("false_alarms", false_alarms)
-    checked_units = Units.checked(sde, units, time_unit)
+    own_units = checked_units(sharing_units(sde, data), units, time_unit)
     tried = library(sde, terms, degree)
     values_of(tried, 0.5 * sde.box.sum(axis=0, keepdims=True))  # a term of the wrong shape is told at once
     used = _usable(sde, data)
@@ -94,7 +94,7 @@ def find_formula(
         corrected=undo,
         library=tuple(term.name for term in tried),
         false_alarms=false_alarms,
-        units=checked_units,
+        units=own_units,
     )
     sums, chosen = _settled(sde, empty, used, tried, slots, sums, price)
     formula = with_step_errors(with_lines(empty, slots, tried, chosen), sde, used, slots)

@@ -11,13 +11,13 @@ import numpy as np
 
 from itofit._checks import InputError, ModelFileError, fraction, one_of, positive
 from itofit.data.names import Kind, checked_names
+from itofit.data.units import Units
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
-from itofit.model.file_format import NOT_A_MODEL
+from itofit.model.file_format import NOT_A_MODEL, check_units_of
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.formula.library import HIGHEST_POWER, Function, Term, Wave
 from itofit.model.formula.lines import Line, Prediction, Slot, What, Where
-from itofit.model.formula.units import Units
 from itofit.model.training import DataSummary, LeftOut
 
 ARRAYS = ("limits", "floor_factor", "box", "periods")
@@ -35,7 +35,7 @@ def write_formula(path: str | os.PathLike[str], formula: Formula) -> None:
     plain |= {name: list(getattr(formula, name)) for name in NAMES}
     plain["lines"] = [_line(line) for line in lines]
     plain["data"] = asdict(formula.data)
-    plain["units"] = {"variables": dict(formula.units.variables), "time": formula.units.time}
+    plain["units"] = asdict(formula.units)
     if formula.prediction is not None:
         *numbers, where = formula.prediction
         plain["prediction"] = list(numbers)
@@ -101,9 +101,14 @@ def _made(arrays: Mapping[str, Any], plain: Mapping[str, Any], functions: Mappin
         drift_lines=tuple(line for line in lines if line.slot.what == "drift"),
         noise_lines=tuple(line for line in lines if line.slot.what != "drift"),
         data=DataSummary(**data),
-        units=Units({str(k): str(v) for k, v in plain["units"]["variables"].items()}, str(plain["units"]["time"])),
+        units=_units(plain["units"]),
         prediction=None if where is None else Prediction._make((*plain["prediction"], where)),
     )
+
+
+def _units(plain: Mapping[str, Any]) -> Units:
+    names, symbols = (tuple(map(str, plain[name])) for name in ("names", "symbols"))
+    return Units(names, symbols, str(plain["time"]))
 
 
 def _term(plain: Mapping[str, Any], functions: Mapping[str, Function]) -> Term:
@@ -123,6 +128,7 @@ def _check(formula: Formula) -> None:
     one_of("structure", formula.structure, get_args(Structure))
     one_of("kind", formula.kind, get_args(Kind))
     fraction("false_alarms", formula.false_alarms)
+    check_units_of(formula)
     positive("clipped_share", formula.clipped_share, zero=True)
     for name, shape in (("limits", (2, d)), ("floor_factor", (d, d)), ("box", (2, m)), ("periods", (2, m))):
         _check_array(name, getattr(formula, name), shape, finite=name != "limits")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, overload
 
@@ -15,6 +15,7 @@ from scipy.special import ndtri as normal_quantile
 from itofit._checks import Float, fraction
 from itofit.data.names import Kind, plural
 from itofit.data.notebooks import printed_html
+from itofit.data.units import NO_UNITS, Units
 from itofit.matrices.symmetric import Structure, entries, positive_definite, symmetric
 from itofit.model.exports.function_tables import WithTables
 from itofit.model.exports.jax_functions import JaxFunctions, jax_of_formula
@@ -22,7 +23,6 @@ from itofit.model.exports.numpy_source import source_of_formula
 from itofit.model.finite_step import Scheme
 from itofit.model.formula import written
 from itofit.model.formula.lines import Line, Prediction
-from itofit.model.formula.units import Units
 from itofit.model.training import DataSummary
 
 
@@ -54,6 +54,8 @@ class Formula(WithTables):
         How it predicts, beside the learned functions.
     data : DataSummary
         What its coefficients come from.
+    units : Units
+        Of the variables and of time, where they are known.
     """
 
     drift_lines: tuple[Line, ...]
@@ -74,7 +76,7 @@ class Formula(WithTables):
     false_alarms: float = float("nan")
     clipped_share: float = 0.0
     prediction: Prediction | None = None
-    units: Units = field(default_factory=Units)
+    units: Units = NO_UNITS
 
     has_error_bars = True
     step_correction = None

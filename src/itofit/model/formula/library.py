@@ -20,6 +20,7 @@ import numpy as np
 from itofit._checks import Float, InputError, Option, count
 from itofit.data.names import HasVariables, did_you_mean
 from itofit.data.periods import is_periodic
+from itofit.data.units import SUPERSCRIPTS
 
 Function = Callable[[Any], Any]
 Terms = Mapping[str, Function] | Sequence["str | tuple[str, Function]"] | str
@@ -28,7 +29,6 @@ Shape = Literal["sin", "cos"]
 MOST_TERMS = 400
 """Of a library: what is kept while it is summed over the data grows with the square of their number."""
 DEFAULT_DEGREE = 3
-SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 HIGHEST_POWER = 20
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from itofit._checks import InputError
 from itofit.data.names import plural
-from itofit.model.formula.library import SUPERSCRIPTS, Term
+from itofit.data.units import HALF, SUPERSCRIPTS, product, written_in_line
+from itofit.model.formula.library import Term
 from itofit.model.formula.lines import SYMBOLS, Line, Prediction, Slot
 
 if TYPE_CHECKING:
@@ -117,9 +118,20 @@ def _coefficient(formula: Formula, line: Line, k: int) -> tuple[str, bool]:
     """A coefficient with its error and unit in brackets, and whether it is negative."""
     shown = number(line.coefficients[k], line.std[k])
     ten = f"·10{str(shown.exponent).translate(SUPERSCRIPTS)}" if shown.exponent else ""
-    unit = formula.units.of_coefficient(formula, line.slot, line.terms[k]) if formula.units else ""
+    unit = coefficient_unit(formula, line.slot, line.terms[k])
     bare = f"({shown.value} ± {shown.error}){ten}"
     return (f"{bare} {unit}" if unit else bare), shown.negative
+
+
+def coefficient_unit(formula: Formula, slot: Slot, term: Term) -> str:
+    """The unit of a coefficient: that of its line over that of its term."""
+    units, names = formula.units, formula.output_names
+    factors = [(units.of(names[slot.row]), 1)]
+    if slot.what == "covariance":
+        factors.append((units.of(names[slot.column]), 1))
+    powers = zip(formula.input_names, term.powers, strict=True)
+    clock = (units.time, -HALF if slot.what == "diffusion" else -1)
+    return written_in_line(product([*factors, clock, *((units.of(name), -power) for name, power in powers)]))
 
 
 def joined(parts: list[tuple[tuple[str, bool], str]], one: str, minus: str, between: str) -> str:
@@ -152,7 +164,7 @@ def latex(formula: Formula) -> str:
 def _latex_coefficient(formula: Formula, line: Line, k: int) -> tuple[str, bool]:
     shown = number(line.coefficients[k], line.std[k])
     ten = rf" \cdot 10^{{{shown.exponent}}}" if shown.exponent else ""
-    unit = formula.units.of_coefficient(formula, line.slot, line.terms[k]) if formula.units else ""
+    unit = coefficient_unit(formula, line.slot, line.terms[k])
     bare = rf"({shown.value} \pm {shown.error}){ten}"
     return (rf"{bare} \, \mathrm{{{_latex_unit(unit)}}}" if unit else bare), shown.negative
 
@@ -160,7 +172,8 @@ def _latex_coefficient(formula: Formula, line: Line, k: int) -> tuple[str, bool]
 def _latex_unit(unit: str) -> str:
     raised = re.sub(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda found: f"^{{{_plain(found[0])}}}", unit)
     raised = re.sub(r"\^\(([^)]*)\)", r"^{\1}", raised)
-    return raised.replace(" ", r"\,").replace("µ", r"\mu ").replace("%", r"\%")
+    raised = re.sub(r"√(\w+|\([^)]*\))", r"\\sqrt{\1}", raised)
+    return re.sub("[µμ]", r"\\mu ", raised.replace(" ", r"\,")).replace("%", r"\%")
 
 
 def _plain(raised: str) -> str:
