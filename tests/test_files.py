@@ -425,7 +425,8 @@ def test_kinds_that_are_not_known(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "kind", [".csv", ".csv.gz", ".txt", ".jsonl", ".jsonl.xz", ".parquet", ".npz", ".npy", ".feather", ".arrow", ".xlsx"]
+    "kind",
+    [".csv", ".csv.gz", ".txt", ".jsonl", ".jsonl.xz", ".parquet", ".npz", ".npy", ".feather", ".arrow", ".xlsx"],
 )
 def test_files_that_are_something_else(tmp_path, kind):
     path = tmp_path / f"data{kind}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
@@ -45,6 +46,8 @@ PLAIN = Texts()
 
 UNITS = {"ns": "ns", "us": "us", "ms": "ms", "s": "s", "min": "m", "h": "h", "D": "D", "W": "W"}
 """Units of time by the names that pandas gives them, and what NumPy calls them."""
+GROUPED = re.compile(r"[+-]?\d{1,3}(?:(?:\.\d{3})+,\d+|(?:,\d{3})+\.\d+|(?:[,.' ]\d{3}){2,})")
+"""Numbers with marks between thousands: 1.234,5 or 1,234.5 or 1'234'567."""
 EXACT = 2**53
 """Doubles hold all whole numbers up to this one."""
 
@@ -176,7 +179,11 @@ class Table:
         first = next(known, None)
         if first is None or isinstance(first, bool):
             return False
-        return _number(first) is not None or _has_comma(first)  # a decimal comma is reported when the column is read
+        if isinstance(first, str) and GROUPED.fullmatch(
+            first.strip()
+        ):  # reported when the column is read, as commas are
+            return True
+        return _number(first) is not None or _has_comma(first)
 
     def times(
         self,
@@ -345,6 +352,8 @@ def _advice(value: object, decimal: str) -> str | Message:
     if decimal == "." and _has_comma(value):
         text = "write decimals with a point, or read the file with {decimal}"
         return Message(text, decimal=Option("decimal", ","))
+    if isinstance(value, str) and GROUPED.fullmatch(value.strip()):
+        return "write numbers without marks between thousands"
     if decimal != "." and _number(value) is not None:
         return Message("with {decimal} no number has a point", decimal=Option("decimal", ","))
     return "correct it, or leave it empty, which is a gap"

@@ -98,7 +98,7 @@ def _source(pyarrow: Any, file: AnyFile) -> Iterator[Any]:  # noqa: ANN401
         with pyarrow.OSFile(str(file)) as source:
             yield source
         return
-    with file.open("rb") as opened, pyarrow.PythonFile(opened) as source:
+    with file.open("rb") as opened, pyarrow.PythonFile(opened, mode="r") as source:
         yield source
 
 

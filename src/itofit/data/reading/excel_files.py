@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from itofit._checks import DataWarning, InputError, Option, user_level
+from itofit._checks import DataWarning, InputError, Message, Option, user_level
 from itofit.data.frames.layout import Layout, MissingPackageError, Table, optional
 from itofit.data.names import did_you_mean
 from itofit.data.reading.listing import AnyFile
@@ -21,6 +21,8 @@ MOST_ROWS = 1_048_576
 """Rows that a sheet can have."""
 MOST_BESIDES = 200_000_000
 """Bytes of texts and styles that are unpacked: all that is not a sheet is held in memory."""
+FIRST_ROWS = 1000
+"""Rows in which a sheet that holds something begins, and that are read together."""
 CELL_BYTES = 4
 """Rough ratio of the size of a cell in the file, which is a text, to that of a number."""
 NO_VALUES = frozenset({"", "#N/A", "#N/A N/A", "N/A", "NA", "NaN", "nan", "n/a", "null", "NULL", "-nan", "-NaN"})
@@ -47,8 +49,7 @@ class Excel:
 
     def head(self) -> Table:
         """The first rows of all columns."""
-        with self._opened() as book:
-            self._warn_of_others(book)
+        self._warn_of_others()
         rows = list(islice(self._rows(), HEAD_ROWS + 1))
         if not rows:
             raise InputError("holds nothing")
@@ -84,13 +85,12 @@ class Excel:
         openpyxl = optional("openpyxl", PURPOSE, "excel")
         with _problems(), self.path.open("rb") as source:
             _check_sizes(source)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # of what openpyxl does not keep: styles, filters, ...
+            with _silence():
                 book = openpyxl.load_workbook(source, read_only=True, data_only=True)
-                try:
-                    yield book
-                finally:
-                    book.close()
+            try:
+                yield book
+            finally:
+                book.close()
 
     def _sheet_of(self, book: Any) -> Any:  # noqa: ANN401
         sheets = {sheet.title: sheet for sheet in book.worksheets}
@@ -111,9 +111,8 @@ class Excel:
     def _rows(self) -> Iterator[tuple[int, Sequence[Any]]]:
         """Numbers and cells of rows from the first that is not empty; empty ones are gaps in a single column."""
         with self._opened() as book:
-            sheet, width = self._sheet_of(book), 0
-            sheet.reset_dimensions()  # which need not be true
-            for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+            width = 0
+            for number, cells in enumerate(_cells(self._sheet_of(book)), 1):
                 if number > MOST_ROWS:
                     raise InputError(f"a sheet has at most {MOST_ROWS:,} rows")
                 own = [None if isinstance(cell, str) and cell.strip() in NO_VALUES else cell for cell in cells]
@@ -127,20 +126,22 @@ class Excel:
                 if width:
                     yield number, own[:width] + [None] * (width - len(own))
 
-    def _warn_of_others(self, book: Any) -> None:  # noqa: ANN401
+    def _warn_of_others(self) -> None:
         """Say which sheet is read if that was not chosen and others hold something."""
-        chosen = self._sheet_of(book)
         if self.sheet is not None:
             return
-        filled = [sheet.title for sheet in book.worksheets if sheet is not chosen and _holds_something(sheet)]
+        with self._opened() as book:
+            chosen, *others = book.worksheets or [self._sheet_of(book)]
+            filled = [sheet.title for sheet in others if _holds_something(sheet)]
+            name = chosen.title
         if filled:
-            message = InputError(
+            message = Message(
                 "{path}: the sheet {name!r} is read and not {others}; choose with {sheet}",
                 path=self.path,
-                name=chosen.title,
+                name=name,
                 others=", ".join(map(repr, filled[:5])) + (", ..." if len(filled) > 5 else ""),
                 sheet=Option("sheet", keyword=True),
-            ).args[0]
+            )
             warnings.warn(DataWarning(message), stacklevel=user_level())
 
 
@@ -157,8 +158,27 @@ def _texts(cells: Sequence[Any]) -> list[str]:
 
 
 def _holds_something(sheet: Any) -> bool:  # noqa: ANN401
-    sheet.reset_dimensions()
-    return any(cell is not None for row in islice(sheet.iter_rows(values_only=True), 100) for cell in row)
+    return any(cell is not None for row in islice(_cells(sheet), FIRST_ROWS) for cell in row)
+
+
+def _cells(sheet: Any) -> Iterator[Sequence[Any]]:  # noqa: ANN401
+    """The rows of a sheet."""
+    sheet.reset_dimensions()  # which need not be true
+    rows = sheet.iter_rows(values_only=True)
+    while True:
+        with _silence():
+            some = list(islice(rows, FIRST_ROWS))
+        if not some:
+            return
+        yield from some
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Without warnings of what openpyxl does not keep: styles, filters, and the like."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
 
 
 def _check_sizes(source: Any) -> None:  # noqa: ANN401
