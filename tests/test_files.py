@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from itofit import DataWarning, InputError, Transitions, fit
 from itofit.data.reading.files import read_transitions
 
 equal = np.testing.assert_array_equal
-KINDS = [".csv", ".csv.gz", ".tsv", ".parquet", ".npz"]
+KINDS = [".csv", ".csv.gz", ".tsv", ".parquet", ".npz", ".txt", ".jsonl", ".jsonl.xz", ".feather", ".arrow", ".xlsx"]
 
 
 def tracks(n_tracks=7, n_rows=12, seed=0, gaps=0.1):
@@ -24,7 +25,7 @@ def tracks(n_tracks=7, n_rows=12, seed=0, gaps=0.1):
     table["time"] = np.cumsum(rng.uniform(0.1, 0.3, (n_tracks, n_rows)), axis=1).ravel()
     table["x"], table["y"] = rng.normal(size=(2, n))
     table.loc[rng.random(n) < gaps, "x"] = np.nan
-    return table
+    return table.round(12)  # some programs write 15 digits
 
 
 def written(table, path):
@@ -33,6 +34,18 @@ def written(table, path):
         table.to_csv(path, index=False)
     elif name.endswith(".tsv"):
         table.to_csv(path, index=False, sep="\t")
+    elif name.endswith(".txt"):
+        table.to_csv(path, index=False, sep=" ", na_rep="nan")
+    elif name.endswith((".jsonl", ".jsonl.xz")):
+        table.to_json(path, orient="records", lines=True, double_precision=15)
+    elif name.endswith(".feather"):
+        table.to_feather(path, chunksize=30)
+    elif name.endswith(".arrow"):
+        whole = pyarrow.Table.from_pandas(table)
+        with pyarrow.ipc.new_stream(path, whole.schema) as stream:
+            stream.write_table(whole, max_chunksize=30)
+    elif name.endswith(".xlsx"):
+        table.to_excel(path, index=False)
     elif name.endswith(".parquet"):
         table.to_parquet(path, row_group_size=30)
     else:
@@ -404,14 +417,17 @@ def test_files_that_are_not_there(tmp_path):
         read_transitions(tmp_path / "*.parquet")
 
 
-@pytest.mark.parametrize("name", ["data.xlsx", "data", "data.txt", "data.npy"])
+@pytest.mark.parametrize("name", ["data.xls", "data", "data.mat", "data.json"])
 def test_kinds_that_are_not_known(tmp_path, name):
     path = text_file(tmp_path / name, "time,x\n0,1\n")
     with pytest.raises(InputError, match=r"of a kind that cannot be read: expected \.csv, .*from_dataframe"):
         read_transitions(path)
 
 
-@pytest.mark.parametrize("kind", [".csv", ".csv.gz", ".parquet", ".npz"])
+@pytest.mark.parametrize(
+    "kind",
+    [".csv", ".csv.gz", ".txt", ".jsonl", ".jsonl.xz", ".parquet", ".npz", ".npy", ".feather", ".arrow", ".xlsx"],
+)
 def test_files_that_are_something_else(tmp_path, kind):
     path = tmp_path / f"data{kind}"
     path.write_bytes(bytes(range(128, 256)) * 10)
@@ -420,7 +436,7 @@ def test_files_that_are_something_else(tmp_path, kind):
             read_transitions(path, chunk_rows=chunk_rows)
 
 
-@pytest.mark.parametrize("kind", [".csv.gz", ".parquet", ".npz"])
+@pytest.mark.parametrize("kind", [".csv.gz", ".parquet", ".npz", ".jsonl.xz", ".feather", ".xlsx"])
 def test_files_that_are_cut_off(tmp_path, kind):
     path = written(tracks(), tmp_path / f"data{kind}")
     path.write_bytes(path.read_bytes()[:-40])

@@ -19,8 +19,8 @@ from itofit.model.storage import checked_target, is_ours, read
 Files = Annotated[
     list[str],
     typer.Argument(
-        help="Data: a .csv, .tsv (also .gz), .parquet or .npz file; or several .parquet or .csv files, a directory or "
-        "a pattern of them, also by an address such as s3://bucket/tracks.",
+        help="Data: a .csv, .tsv, .txt, .jsonl (also .gz), .parquet, .feather, .arrow, .xlsx, .npy or .npz file; or "
+        "several files of one kind, a directory or a pattern of them, also by an address such as s3://bucket/tracks.",
         metavar="FILE...",
     ),
 ]

@@ -56,6 +56,12 @@ class Columns:
         bool,
         typer.Option("--second-order", help="--state are positions of a thing with inertia; velocities were not seen."),
     ] = False
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Every column of --state, or of all, is a track of one variable.")
+    ] = False
+    decimal: Annotated[str, typer.Option(help="What decimals begin with in texts: a point or a comma.")] = "."
+    dayfirst: Annotated[bool, typer.Option("--dayfirst", help="Dates begin with the day: 31.1.2024.")] = False
+    sheet: Annotated[str | None, typer.Option(help="Sheet of an Excel file; the first if left out.")] = None
 
     def read(self, files: Sequence[str], client: Client | None = None) -> AnyTransitions:
         """The transitions in some files, with a note that names the variables if the user did not choose them.
@@ -78,6 +84,10 @@ class Columns:
             second_order=self.second_order,
             units=units,
             time_unit=time_unit,
+            wide=self.wide,
+            decimal=self.decimal,
+            dayfirst=self.dayfirst,
+            sheet=self.sheet,
             chunk_rows=None if client is None else CHUNK_ROWS,
         )
         chosen = self.state is not None or self.velocity is not None

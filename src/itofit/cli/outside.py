@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from itofit._checks import Float, InputError, check_regular
-from itofit.data.frames.layout import optional
+from itofit._checks import Float, InputError
+from itofit.data.reading.files import read_columns
 from itofit.model.sde import SDE
 
 PERIODIC = (
@@ -80,13 +79,9 @@ def _constants(text: str, names: tuple[str, ...]) -> Float:
 
 
 def _table(path: Path, names: tuple[str, ...], steps: int) -> Float:
-    pandas = optional("pandas", "reading a table of covariates")
     if not path.exists():
         raise InputError(f"--covariates: there is no file {path}; give one, or constants such as {names[0]}=1")
-    check_regular(path)
-    frame: Any = pandas.read_parquet(path) if path.suffix.lower() in (".parquet", ".pq") else pandas.read_csv(path)
-    if missing := [name for name in names if name not in frame.columns]:
-        raise InputError(f"{path}: there is no column {missing[0]!r}; the columns are {', '.join(frame.columns)}")
-    if len(frame) < steps:
-        raise InputError(f"{path} has {len(frame)} rows: one for each of {steps} steps is needed; give fewer --steps")
-    return np.asarray(frame[list(names)].to_numpy(dtype=float)[:steps])
+    values = read_columns(path, names)
+    if len(values) < steps:
+        raise InputError(f"{path} has {len(values)} rows: one for each of {steps} steps is needed; give fewer --steps")
+    return values[:steps]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from itofit._checks import InputError, Option, flag, one_of, positive
-from itofit.data.frames.table_columns import UNITS, MissingPackageError, Table, optional
+from itofit.data.frames.table_columns import PLAIN, UNITS, MissingPackageError, Table, Texts, optional
 from itofit.data.names import plural
 from itofit.data.periods import Periodic, checked_periods
 from itofit.data.step_limits import StepLimits, none_within_limits
@@ -19,6 +19,7 @@ __all__ = [
     "Layout",
     "MissingPackageError",
     "Table",
+    "Texts",
     "checked_layout",
     "column_names",
     "moves_in_table",
@@ -40,6 +41,7 @@ class Layout(NamedTuple):
     covariates: tuple[Hashable, ...] = ()
     periodic: Periodic | None = None
     second_order: bool = False  # whether the state is positions, whose velocities were not observed
+    texts: Texts = PLAIN
 
     @property
     def variables(self) -> tuple[tuple[Hashable, ...], ...]:
@@ -59,12 +61,14 @@ class Layout(NamedTuple):
             table.check(argument, name)
         clock = None
         if self.time is not None:
-            clock, origin = table.times(self.time, self.unit, origin)
-        moving = [table.numbers(name)[:, None] for name in self.state + self.velocity]
+            clock, origin = table.times(self.time, self.unit, origin, self.texts)
+        moving = [table.numbers(name, self.texts.decimal)[:, None] for name in self.state + self.velocity]
         states = moving[0] if len(moving) == 1 else np.concatenate(moving, axis=1)
-        for name in self.covariates:
-            own = clock if clock is not None and name == self.time else table.numbers(name)
-            states = np.column_stack([states, own])
+        given = [
+            clock if clock is not None and name == self.time else table.numbers(name, self.texts.decimal)
+            for name in self.covariates
+        ]
+        states = np.column_stack([states, *given]) if given else states
         track, labels = table.labels(self.track) if self.track else (np.zeros(len(states), dtype=np.intp), None)
         rows = Observations(
             states, clock, track, labels, np.arange(len(states)), table.place, lambda i: table.shown(self.time, i)
@@ -130,7 +134,8 @@ def checked_layout(
     )
     _check_second_order(layout)
     checked_periods(periodic, tuple(str(name) for own in layout.variables for name in own))
-    if both := [name for name in layout.covariates if name in layout.state + layout.velocity + layout.track]:
+    otherwise = {*layout.state, *layout.velocity, *layout.track}
+    if both := [name for name in layout.covariates if name in otherwise]:
         raise InputError(
             "the column {name!r} is named twice, among {covariates} and otherwise",
             name=both[0],

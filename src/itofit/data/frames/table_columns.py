@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
+from functools import cached_property
 from importlib import import_module
 from sys import modules
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Option
+from itofit._checks import AS_GAPS, Either, Float, InputError, Int, Message, Option, shown
 from itofit.data.frames.any_frame import readable
 from itofit.data.frames.arrow_columns import codes_in_runs, codes_of, holds_several, is_arrow, values_of
+from itofit.data.frames.day_first import iso_date
 from itofit.data.frames.file_rows import FileRows
 from itofit.data.names import did_you_mean
 
@@ -21,17 +25,29 @@ class MissingPackageError(InputError, ImportError):
     """A package that is needed for some data is not installed."""
 
 
-def optional(package: str, purpose: str | Either) -> Any:  # noqa: ANN401
+def optional(package: str, purpose: str | Either, extra: str = "data") -> Any:  # noqa: ANN401
     """A package that only some purposes need, imported when they do."""
     try:
         return import_module(package)
     except ImportError:
-        text = '{purpose} needs {package}, which is not installed: pip install "itofit[data]"'
-        raise MissingPackageError(text, purpose=purpose, package=package.partition(".")[0]) from None
+        text = '{purpose} needs {package}, which is not installed: pip install "itofit[{extra}]"'
+        raise MissingPackageError(text, purpose=purpose, package=package.partition(".")[0], extra=extra) from None
+
+
+class Texts(NamedTuple):
+    """How numbers and dates are written, where they are texts."""
+
+    decimal: str = "."  # or a comma
+    dayfirst: bool = False  # 31.1.2024 instead of 2024-01-31
+
+
+PLAIN = Texts()
 
 
 UNITS = {"ns": "ns", "us": "us", "ms": "ms", "s": "s", "min": "m", "h": "h", "D": "D", "W": "W"}
 """Units of time by the names that pandas gives them, and what NumPy calls them."""
+GROUPED = re.compile(r"[+-]?\d{1,3}(?:(?:\.\d{3})+,\d+|(?:,\d{3})+\.\d+|(?:[,.' ]\d{3}){2,})")
+"""Numbers with marks between thousands: 1.234,5 or 1,234.5 or 1'234'567."""
 EXACT = 2**53
 """Doubles hold all whole numbers up to this one."""
 
@@ -66,9 +82,13 @@ class Table:
         index = getattr(self.frame, "index", None)
         return f"row {position}" + ("" if index is None or callable(index) else f" (index label {index[position]!r})")
 
+    def has(self, name: Hashable) -> bool:
+        """Whether there is a column of this name."""
+        return name in self._occurrences
+
     def check(self, argument: str, name: Hashable) -> None:
         """Raise unless there is one column of this name."""
-        n = self.columns.count(name)
+        n = self._occurrences[name]
         if n > 1:
             text = "{option}: there are {n} columns called {name!r}; rename them"
             raise InputError(text, option=Option(argument), n=n, name=name)
@@ -78,6 +98,10 @@ class Table:
         if name in (getattr(getattr(self.frame, "index", None), "names", None) or []):
             hint = " (it is the index: use df.reset_index())"
         raise self.no_such_column(argument, name, hint)
+
+    @cached_property
+    def _occurrences(self) -> Counter[Any]:
+        return Counter(self.columns)
 
     def no_such_column(self, argument: str, name: Hashable, hint: str) -> InputError:
         """The error for an argument that names a column that the table does not have."""
@@ -98,7 +122,7 @@ class Table:
         column = self.frame[name]
         return str(column.iloc[position] if hasattr(column, "iloc") else column[position])
 
-    def numbers(self, name: Hashable) -> Float:
+    def numbers(self, name: Hashable, decimal: str = ".") -> Float:
         """A column of numbers as an array of shape (n,), NaN where they are missing."""
         values = self._single_values(name)
         if values.dtype.kind in "fiub":
@@ -106,7 +130,7 @@ class Table:
         elif values.dtype.kind in "mMcV":
             raise InputError(f"column {name!r} must hold real numbers, got {values.dtype}")
         else:
-            numbers = self._parsed(name, values)
+            numbers = self._parsed(name, values, decimal)
         infinite = np.isinf(numbers)
         if infinite.any():
             first = int(np.argmax(infinite))
@@ -128,16 +152,18 @@ class Table:
             raise InputError(f"column {name!r} must hold real numbers, got {column.type}")
         return _values(column)
 
-    def _parsed(self, name: Hashable, values: npt.NDArray[np.generic]) -> Float:
+    def _parsed(self, name: Hashable, values: npt.NDArray[np.generic], decimal: str) -> Float:
         """Numbers in an array of any objects; an error names the first that is not a number."""
         numbers = np.empty(len(values))
         for i, value in enumerate(values.tolist()):
-            number = _number(value)
+            number = _number(value, decimal)
             if number is None:
-                advice = "correct it, or leave it empty, which is a gap"
                 raise InputError(
-                    f"column {name!r} must hold numbers, got {value!r} in {self.place(i)}; "
-                    + ("write decimals with a point" if _has_comma(value) else advice)
+                    "column {name!r} must hold numbers, got {value} in {place}; {advice}",
+                    name=name,
+                    value=shown(value),
+                    place=self.place(i),
+                    advice=_advice(value, decimal),
                 )
             numbers[i] = number
         return numbers
@@ -153,9 +179,19 @@ class Table:
         first = next(known, None)
         if first is None or isinstance(first, bool):
             return False
-        return _number(first) is not None or _has_comma(first)  # a decimal comma is reported when the column is read
+        if isinstance(first, str) and GROUPED.fullmatch(
+            first.strip()
+        ):  # reported when the column is read, as commas are
+            return True
+        return _number(first) is not None or _has_comma(first)
 
-    def times(self, name: Hashable, unit: str | None, origin: Any = None) -> tuple[Float, Any]:  # noqa: ANN401
+    def times(
+        self,
+        name: Hashable,
+        unit: str | None,
+        origin: Any = None,  # noqa: ANN401
+        texts: Texts = PLAIN,
+    ) -> tuple[Float, Any]:
         """A column of times as numbers of shape (n,), NaN where they are missing, and the time they count from.
 
         Dates, and whole numbers of more digits than doubles hold, count from the first of them, or from a given origin;
@@ -163,7 +199,7 @@ class Table:
         """
         values = _values(self.frame[name], whole=True)
         if values.dtype.kind in "OU":
-            values = self._dates(name, values, unit)
+            values = self._dates(name, values, unit, texts)
         if values.dtype.kind == "f" and np.isnan(values).all():
             return values.astype(np.float64), origin
         dates = values.dtype.kind in "mM"
@@ -183,16 +219,16 @@ class Table:
             if origin is None:
                 return np.full(len(values), np.nan), None
             return (values - origin) / np.array(1, dtype=f"timedelta64[{UNITS[str(unit)]}]"), origin
-        numbers = values if values.dtype.kind == "i" else self.numbers(name)
+        numbers = values if values.dtype.kind == "i" else self.numbers(name, texts.decimal)
         if origin is None:
             origin = values[0] if values.dtype.kind == "i" and len(values) and abs(values[0]) > EXACT else 0
         return (numbers - origin if origin else numbers).astype(np.float64), origin
 
-    def _dates(self, name: Hashable, values: npt.NDArray[Any], unit: str | None) -> npt.NDArray[Any]:
+    def _dates(self, name: Hashable, values: npt.NDArray[Any], unit: str | None, texts: Texts) -> npt.NDArray[Any]:
         """Dates from objects that are dates or texts of dates; a column of numbers as numbers."""
         first = next((value for value in values.tolist() if not _is_missing(value)), None)
-        if first is None or _number(first) is not None:
-            return self.numbers(name)
+        if first is None or _number(first, texts.decimal) is not None or (unit is None and _has_comma(first)):
+            return self.numbers(name, texts.decimal)
         if unit is None:
             raise InputError(
                 "column {name!r} must hold numbers, got {first!r}: if these are dates, give {unit}, the unit of h and "
@@ -204,19 +240,22 @@ class Table:
             )
         pandas = optional("pandas", "reading dates")
         missing = np.array([_is_missing(value) for value in values.tolist()])
+        written = [iso_date(value) for value in values.tolist()] if texts.dayfirst else values
         format_ = {"format": "ISO8601"} if isinstance(first, str) else {}
-        dates = pandas.to_datetime(pandas.Series(values, dtype=object), errors="coerce", utc=True, **format_)
+        try:
+            dates = pandas.to_datetime(pandas.Series(written, dtype=object), errors="coerce", utc=True, **format_)
+        except (TypeError, ValueError, OverflowError) as error:  # of objects that are no dates
+            raise InputError(f"column {name!r} must hold dates: {error}") from None
         bad = dates.isna().to_numpy() & ~missing
         if bad.any():
             i = int(np.argmax(bad))
             raise InputError(
-                "column {name!r} must hold dates as in '2024-01-31 12:00', got {got!r} in {place}; {advice}",
+                "column {name!r} must hold dates as in {example}, got {got} in {place}; {advice}",
                 name=name,
-                got=values[i],
+                example="'31.1.2024 12:00' or '2024-01-31 12:00'" if texts.dayfirst else "'2024-01-31 12:00'",
+                got=shown(values[i]),
                 place=self.place(i),
-                advice=Either(
-                    python="convert others with pandas.to_datetime first", command="write all of them in this way"
-                ),
+                advice=_dates_advice(values[i], texts),
             )
         return np.asarray(dates.dt.tz_localize(None).to_numpy())
 
@@ -291,17 +330,40 @@ def _is_missing(value: object) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _number(value: Any) -> float | None:  # noqa: ANN401
+def _number(value: Any, decimal: str = ".") -> float | None:  # noqa: ANN401
     """A number, or a text that is one, as a float; NaN for a missing value; None for anything else."""
+    if decimal != "." and isinstance(value, str):
+        if "." in value:  # which may separate thousands
+            return None
+        value = value.replace(decimal, ".")
     try:
         return np.nan if _is_missing(value) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
 def _has_comma(value: object) -> bool:
     """Whether a text would be a number with a point in place of its comma."""
-    return isinstance(value, str) and value.count(",") == 1 and _number(value.replace(",", ".")) is not None
+    return isinstance(value, str) and value.count(",") == 1 and _number(value, ",") is not None
+
+
+def _advice(value: object, decimal: str) -> str | Message:
+    """What to do with something that is no number."""
+    if decimal == "." and _has_comma(value):
+        text = "write decimals with a point, or read the file with {decimal}"
+        return Message(text, decimal=Option("decimal", ","))
+    if isinstance(value, str) and GROUPED.fullmatch(value.strip()):
+        return "write numbers without marks between thousands"
+    if decimal != "." and _number(value) is not None:
+        return Message("with {decimal} no number has a point", decimal=Option("decimal", ","))
+    return "correct it, or leave it empty, which is a gap"
+
+
+def _dates_advice(value: object, texts: Texts) -> object:
+    """What to do with something that is no date."""
+    if not texts.dayfirst and iso_date(value) != value:
+        return Message("read the file with {dayfirst} if days come before months", dayfirst=Option("dayfirst", True))
+    return Either(python="convert others with pandas.to_datetime first", command="write all of them in this way")
 
 
 def _codes(column: Any) -> tuple[Int, npt.NDArray[Any]]:  # noqa: ANN401

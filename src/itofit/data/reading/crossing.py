@@ -307,7 +307,7 @@ def origin_of(section: Section, layout: Layout) -> Any:  # noqa: ANN401
     for _, table in section.tables(layout):
         if layout.time is not None and table.n_rows:
             table.check("time", layout.time)
-            _, origin = table.times(layout.time, layout.unit)
+            _, origin = table.times(layout.time, layout.unit, texts=layout.texts)
             if origin is not None:
                 return origin
     return None

@@ -1,8 +1,11 @@
-"""CSV files that are read as one table, whole or in sections: several small files, or a large one in batches."""
+"""Files that are read as one table, whole or in sections: several small files, or a large one in batches.
+
+They are CSV files, or others whose readers are a `RowReader`: all but Parquet and NPZ files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,12 +14,33 @@ import numpy as np
 from itofit._checks import InputError
 from itofit.data.frames.file_rows import FileRows
 from itofit.data.frames.layout import Layout, Table, optional
+from itofit.data.reading.arrow_files import ArrowFile
+from itofit.data.reading.excel_files import Excel
 from itofit.data.reading.file_errors import errors_naming
+from itofit.data.reading.file_kinds import kind_by_name
+from itofit.data.reading.json_lines import JsonLines
 from itofit.data.reading.listing import FILE_NAME, AnyFile, Found, key_columns
-from itofit.data.reading.readers import Csv, size_of_text
+from itofit.data.reading.numpy_files import Npy
+from itofit.data.reading.readers import Csv, RowReader, size_of_text
 
 ROW_BYTES = 32
 """Rough size of a row of text."""
+
+
+READERS: dict[str, type[Csv | JsonLines | ArrowFile | Npy]] = {
+    "CSV": Csv,
+    "text": Csv,
+    "JSON lines": JsonLines,
+    "Arrow": ArrowFile,
+    "NumPy": Npy,
+}
+"""What reads a kind of file."""
+
+
+def row_reader(file: AnyFile, sheet: str | None = None) -> RowReader:
+    """The reader of a file, by the end of its name; of an Excel file, that of a sheet."""
+    kind = kind_by_name(file.name) or "CSV"
+    return Excel(file, sheet) if kind == "Excel" else READERS[kind](file)
 
 
 class KeyedFile(NamedTuple):
@@ -24,20 +48,28 @@ class KeyedFile(NamedTuple):
 
     file: AnyFile
     keys: dict[str, Any]
+    sheet: str | None = None
+
+    @property
+    def reader(self) -> RowReader:
+        """What reads it."""
+        return row_reader(self.file, self.sheet)
 
 
 class CsvFiles:
-    """CSV files that are read as one table.
+    """CSV files, or others of one kind, that are read as one table.
 
     Parameters
     ----------
     files : sequence of Found
     path : str or path
         What the user called them.
+    sheet : str, optional
+        Of Excel files.
     """
 
-    def __init__(self, files: Sequence[Found], path: object) -> None:
-        self.files, self.path = list(files), path
+    def __init__(self, files: Sequence[Found], path: object, sheet: str | None = None) -> None:
+        self.files, self.path, self.sheet = list(files), path, sheet
         self.keys = key_columns(self.files)
         if len(self.files) > 1:
             self.keys[FILE_NAME] = [str(found.file) for found in self.files]
@@ -58,9 +90,9 @@ class CsvFiles:
             if not found.size:
                 continue
             with errors_naming(found.file):
-                table = Csv(found.file).head()
+                table = self._keyed(number).reader.head()
             if table.n_rows:
-                return Table(_with_keys(table.frame, self._keyed(number).keys))
+                return Table(_with_keys(_as_pandas(table.frame), self._keyed(number).keys))
         if table is None:
             raise InputError("all files are empty")
         return table
@@ -95,11 +127,13 @@ class CsvFiles:
         return [*made, CsvSection(tuple(waiting), None)] if waiting else made
 
     def _keyed(self, number: int) -> KeyedFile:
-        return KeyedFile(self.files[number].file, {name: values[number] for name, values in self.keys.items()})
+        return KeyedFile(
+            self.files[number].file, {name: values[number] for name, values in self.keys.items()}, self.sheet
+        )
 
 
 class CsvSection:
-    """Several CSV files, each read in one table, or a large one in batches of rows, in which times must increase."""
+    """Several files, each read in one table, or a large one in batches of rows, in which times must increase."""
 
     def __init__(self, files: tuple[KeyedFile, ...], batch_rows: int | None) -> None:
         self.files, self.batch_rows = files, batch_rows
@@ -124,24 +158,24 @@ class CsvSection:
                 yield unit, table
 
     def _in_batches(self, own: KeyedFile, layout: Layout) -> Iterator[Table]:
-        reader, start = Csv(own.file), 0
+        reader, start = own.reader, 0
         with errors_naming(own.file):
             for table in reader.parts(_inside(layout, own), self.batch_rows):
-                frame = _with_keys(table.frame, own.keys, layout)
-                places = (partial(_line, reader, start),)
+                frame = _with_keys(_as_pandas(table.frame), own.keys, layout)
+                places = (partial(_place, reader, start),)
                 yield Table(frame, files=FileRows(np.zeros(1, dtype=np.intp), (str(own.file),), places))
                 start += len(frame)
 
 
 def whole_table(files: Sequence[KeyedFile], layout: Layout) -> Table | None:
     """The columns of a layout in files, as one table; None if they hold no rows."""
-    frames = [(own.file, frame) for own in files if (frame := _frame(own, layout)) is not None]
+    frames = [(own, frame) for own in files if (frame := _frame(own, layout)) is not None]
     if not frames:
         return None
     rows = FileRows(
         np.cumsum([0, *(len(frame) for _, frame in frames[:-1])]),
-        tuple(str(file) for file, _ in frames),
-        tuple(partial(_line, Csv(file), 0) for file, _ in frames),
+        tuple(str(own.file) for own, _ in frames),
+        tuple(partial(_place, own.reader, 0) for own, _ in frames),
     )
     whole = frames[0][1]
     if len(frames) > 1:
@@ -151,12 +185,19 @@ def whole_table(files: Sequence[KeyedFile], layout: Layout) -> Table | None:
 
 def _frame(own: KeyedFile, layout: Layout) -> Any:  # noqa: ANN401
     """The columns of a file as a DataFrame; None if it holds no rows."""
-    reader = Csv(own.file)
+    reader = own.reader
     with errors_naming(own.file):
-        if not reader.names():
+        if not reader.names() or (table := next(reader.parts(_inside(layout, own), None), None)) is None:
             return None
-        frame = next(reader.parts(_inside(layout, own), None)).frame
+        frame = _as_pandas(table.frame)
         return _with_keys(frame, own.keys, layout) if len(frame) else None
+
+
+def _as_pandas(frame: Any) -> Any:  # noqa: ANN401
+    """A DataFrame of pandas, from one, an Arrow table or arrays by name."""
+    if hasattr(frame, "to_pandas"):
+        return frame.to_pandas()
+    return optional("pandas", "reading several files").DataFrame(frame) if isinstance(frame, Mapping) else frame
 
 
 def _inside(layout: Layout, own: KeyedFile) -> Layout:
@@ -164,7 +205,7 @@ def _inside(layout: Layout, own: KeyedFile) -> Layout:
     wanted = [name for name in own.keys if name in layout.columns]
     if not wanted:
         return layout
-    inside = {name for name in Csv(own.file).names() if name in wanted}
+    inside = {name for name in own.reader.names() if name in wanted}
     outside = set(wanted) - inside
 
     def kept(names: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
@@ -189,5 +230,5 @@ def _with_keys(frame: Any, keys: dict[str, Any], layout: Layout | None = None) -
     return frame.assign(**new) if new else frame
 
 
-def _line(reader: Csv, start: int, position: int) -> str:
-    return f"line {reader.line(start + position)}"
+def _place(reader: RowReader, start: int, position: int) -> str:
+    return reader.place(start + position)

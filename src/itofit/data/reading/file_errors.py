@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ def errors_naming(file: object) -> Iterator[None]:
         if message.startswith(f"{file}: "):
             raise InputError(message) from None
         raise InputError("{file}: {problem}", file=file, problem=message) from None
-    except (ValueError, EOFError, OSError, csv.Error, zlib.error, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, OSError, csv.Error, lzma.LZMAError, zlib.error, zipfile.BadZipFile) as error:
         if isinstance(error, OSError) and error.errno is not None:  # it came from the operating system
             raise
         text = "holds nothing" if type(error).__name__ == "EmptyDataError" else f"cannot be read: {str(error).strip()}"

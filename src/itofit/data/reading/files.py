@@ -1,23 +1,21 @@
-"""Files of observations: CSV, Parquet and NPZ, read at once or, if they are large, in parts."""
+"""Files of observations, read at once or, if they are large, in parts."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from itofit._checks import Either, InputError, Option, check_regular, count, positive
+from itofit._checks import Either, Float, InputError, Option, check_regular, count, flag, one_of, positive, shown
 from itofit.data.covariates import warn_of_unknown
 from itofit.data.frames.layout import (
     ColumnNames,
     Layout,
-    Table,
-    checked_layout,
+    Texts,
     column_names,
     moves_in_table,
 )
@@ -25,12 +23,16 @@ from itofit.data.large.blocked import FORMS, BlockedTransitions
 from itofit.data.large.parts import PartedTransitions
 from itofit.data.names import Form
 from itofit.data.periods import Periodic
-from itofit.data.reading.csv_files import CsvFiles
+from itofit.data.reading.csv_files import CsvFiles, row_reader
 from itofit.data.reading.file_errors import errors_naming
+from itofit.data.reading.file_kinds import KINDS, NPZ, SHOWN, SUFFIXES, kind_by_name
+from itofit.data.reading.file_layout import TRACKS, layout_of
 from itofit.data.reading.listing import Found, Paths, found_files, is_one_file
+from itofit.data.reading.numpy_files import ArrayParts, Npz
 from itofit.data.reading.parquet_files import ParquetFiles
-from itofit.data.reading.readers import ArrayParts, Csv, Npz, Reader
+from itofit.data.reading.readers import Reader, kind_of
 from itofit.data.reading.track_plan import parted
+from itofit.data.reading.wide_tables import WideFiles, WideReader, check_wide, wide_layout
 from itofit.data.rows import PASS_ROWS
 from itofit.data.step_limits import StepLimits, none_within_limits, step_limits
 from itofit.data.trajectories import OpenTracks, complete, moves_in, warn_of_left_out
@@ -40,16 +42,12 @@ from itofit.data.with_units import GivenUnits, unit_of_dates
 __all__ = ["CHUNK_ROWS", "LARGE_FILE", "read_transitions"]
 
 LARGE_FILE = 200_000_000
-"""Bytes of data above which a file is read in parts: on disk for CSV, five times that if it is compressed with gzip;
-uncompressed, as the file itself says, for Parquet and NPZ."""
+"""Bytes of data above which a file is read in parts: on disk for texts, five times that if they are compressed;
+uncompressed, as the file itself says, for Parquet and NPZ; a quarter of what an Excel file unpacks to."""
 CHUNK_ROWS = PASS_ROWS
 """Default number of rows of a part."""
 SECTION_ROWS = PASS_ROWS // 4
 """Default number of rows that are read together, at least: passes begin and end somewhere in such a section."""
-CSV, PARQUET = (".csv", ".csv.gz", ".tsv", ".tsv.gz"), (".parquet", ".pq")
-SUFFIXES = (*CSV, *PARQUET, ".npz")
-TIMES, TRACKS = ("time", "Time", "TIME", "t"), ("track", "Track", "TRACK")
-"""Default names of the columns of times and tracks."""
 
 
 def read_transitions(
@@ -70,23 +68,32 @@ def read_transitions(
     storage_options: Mapping[str, Any] | None = None,
     units: GivenUnits = None,
     time_unit: str | None = None,
+    decimal: str = ".",
+    dayfirst: bool = False,
+    wide: bool = False,
+    sheet: str | None = None,
 ) -> Transitions | BlockedTransitions | PartedTransitions:
-    r"""Transitions from files with a row for each observation, or from arrays in an NPZ file.
+    r"""Transitions from files with a row for each observation, or from arrays in NumPy's files.
 
     Up to 200 MB are read at once, as by `Transitions.from_dataframe`. More (`LARGE_FILE`) are read in parts, again in
     each pass of `fit`, with memory for a few parts and for the last rows of tracks. Several files are read as if they
     were one: tracks may go on from file to file, whatever the order of the files, and rows of different tracks may
     alternate. Rows of a track need not be sorted by time within a part, but must not overlap in time in two of them; in
-    a large CSV or NPZ file times must increase within each track. An error says so if that is not the case.
+    a large file of another kind than Parquet times must increase within each track. An error says so if that is not the
+    case.
 
     Parameters
     ----------
     path : str, path or list of these
-        A file with a header line (.csv with commas, semicolons or tabs, .tsv; both also with .gz), .parquet, or .npz.
-        Or several .parquet or .csv files: a directory, with all that are below it; a pattern such as
-        ``tracks/*.parquet``; or a list. Names of directories like cell=7 are columns of the files in them, and
-        "__filename" is one that holds the path of the file, for files that are a track each. Files elsewhere have an
-        address, such as "s3://bucket/tracks", for which fsspec and its driver must be installed.
+        A text with a line of names (.csv with commas, semicolons or tabs, .tsv; .txt and .dat also with spaces), in
+        which all but .csv may do without: columns are then called x1, x2, ...; a file of JSON lines (.jsonl, .ndjson);
+        these also compressed (.gz, .bz2, .xz); .parquet; Feather or Arrow (.feather, .arrow, .ipc); a sheet of an Excel
+        file (.xlsx, needs openpyxl); an array (.npy), one track (n, d) or several (n_tracks, n, d), with `dt`; or .npz.
+        Or several files of one kind: a directory, with all CSV and Parquet files that are below it, or all others if
+        there are none of these; a pattern such as ``tracks/*.parquet``; or a list. Names of directories like cell=7 are
+        columns of the files in them, and "__filename" is one that holds the path of the file, for files that are a
+        track each. Files elsewhere have an address, such as "s3://bucket/tracks", for which fsspec and its driver must
+        be installed.
         In an NPZ file arrays are columns, and those with two axes several of them. If it has arrays called x0 and x1,
         or x0, v0, x1 and v1, or inputs and increments, and h, these are transitions themselves, with or without
         groups and covariates, and nothing else needs to be said.
@@ -119,6 +126,15 @@ def read_transitions(
     units, time_unit : dict and str, optional
         Units of the variables and of time, as in ``{"x": "µm"}`` and "s", for labels, tables and answers; see
         `Transitions.with_units`. Dates have that of `unit`.
+    decimal : {".", ","}
+        What stands before the decimals of numbers that are texts.
+    dayfirst : bool
+        Whether dates that are texts begin with the day, as 31.1.2024 or 31/01/2024 12:00.
+    wide : bool
+        Whether every column of `state`, by default all that hold numbers, is a track of one variable. This is then
+        called x, and the tracks are called as the columns.
+    sheet : str, optional
+        Which sheet of an Excel file is read. Default: the first.
 
     Examples
     --------
@@ -133,12 +149,15 @@ def read_transitions(
     if chunk_rows is not None:
         count("chunk_rows", chunk_rows)
     limits, given = step_limits(min_h, max_h), (units, unit_of_dates(unit, time_unit))
-    reader = _reader_of(path, storage_options, TRACKS if track is None else column_names("track", track))
+    texts = Texts(one_of("decimal", decimal, (".", ",")), flag("dayfirst", dayfirst))
+    if flag("wide", wide):
+        check_wide(track, velocity)
+    reader = _reader_of(path, storage_options, TRACKS if track is None else column_names("track", track), sheet)
     with errors_naming(reader.path):
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
         n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
         section_rows = chunk_rows or SECTION_ROWS
-        if isinstance(reader, Npz) and state is None and time is None and (form := reader.form()):
+        if isinstance(reader, Npz) and state is None and time is None and not wide and (form := reader.form()):
             if second_order:
                 raise InputError(
                     "the arrays are transitions, which do not say what follows what: {option} needs columns of times "
@@ -146,11 +165,17 @@ def read_transitions(
                     option=Option("second_order", True),
                 )
             return _from_arrays(reader, form, dt, limits, n_rows, covariates, periodic).with_units(*given)
-        layout = _layout_of(reader, time, state, track, dt, velocity, unit, covariates, periodic, second_order)
+        roles = time, state, track, dt, velocity, unit, covariates
+        if wide:
+            inner = layout_of(reader, texts, *roles, wide=True)
+            reader = (WideFiles if isinstance(reader, ParquetFiles | CsvFiles) else WideReader)(reader, inner)
+            layout = wide_layout(inner, periodic, second_order)
+        else:
+            layout = layout_of(reader, texts, *roles, periodic, second_order)
         if n_rows is None:
             moves = moves_in_table(layout, next(reader.parts(layout, None)), limits)
             return Transitions._from_moves(layout, moves).with_units(*given)
-        if isinstance(reader, ParquetFiles | CsvFiles):
+        if isinstance(reader, ParquetFiles | CsvFiles | WideFiles):
             return parted(reader.sections(layout, section_rows), layout, limits).with_units(*given)
         return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows)).with_units(*given)
 
@@ -251,138 +276,81 @@ class LimitedBlocks:
             raise none_within_limits(shortest, longest)
 
 
-def _layout_of(
-    reader: Reader,
-    time: Hashable | None,
-    state: ColumnNames | None,
-    track: ColumnNames | None,
-    dt: float | None,
-    velocity: ColumnNames | None,
-    unit: str | None,
-    covariates: ColumnNames | None,
-    periodic: Periodic | None,
-    second_order: bool,
-) -> Layout:
-    """Which columns of a file hold what: those the user names, else those that their names and first rows suggest."""
-    head = reader.head()
-    if not head.n_rows:
-        raise InputError("holds names of columns and no rows")
-    if time is None and dt is None:
-        time = next((name for name in TIMES if name in head.columns), None)
-        if time is None:
-            contents = "the columns are " + head.column_list()
-            if isinstance(reader, Npz):
-                contents = f"the arrays are {head.column_list()}, and neither x0, x1 and h nor inputs, increments and h"
-            raise InputError(
-                "give {time}, the column of times, or {dt}, the time between rows; {contents}",
-                time=Option("time", keyword=True),
-                dt=Option("dt", keyword=True),
-                contents=contents,
-            )
-    if track is None:
-        track = next((name for name in TRACKS if name in head.columns), None)
-    if state is None:
-        used = {time, *TIMES, *getattr(reader, "key_names", ())}
-        for argument, names in (("track", track), ("velocity", velocity), ("covariates", covariates)):
-            used |= set() if names is None else set(column_names(argument, names))
-        state = [name for name in head.columns if name not in used and _is_variable(head, name)]
-        if not state:
-            raise InputError(f"no column holds numbers that could be a state; the columns are {head.column_list()}")
-    state = _all_columns(reader, "state", state)
-    velocity = None if velocity is None else _all_columns(reader, "velocity", velocity)
-    covariates = None if covariates is None else _all_columns(reader, "covariates", covariates)
-    layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
-    for name, argument in layout.columns.items():
-        _check_column(head, argument, name)
-    roles = [("state", layout.state), ("velocity", layout.velocity), ("track", layout.track)]
-    roles += [] if layout.time is None else [("time", (layout.time,))]
-    for (one, names), (other, others) in combinations(roles, 2):
-        if both := [name for name in names if name in others]:
-            raise InputError(
-                "the column {name!r} is named twice, as {one} and as {other}",
-                name=both[0],
-                one=Option(one, keyword=True),
-                other=Option(other, keyword=True),
-            )
-    return layout
+def read_columns(path: Path, names: Sequence[str]) -> Float:
+    """Some columns of numbers of a file on this machine, (n, k)."""
+    reader = _reader(_existing(path), (), None)
+    with errors_naming(reader.path):
+        layout = Layout(tuple(names), (), None, (), 1.0, None)
+        head = reader.head()
+        for name in names:
+            head.check("columns", name)
+        parts = [[part.numbers(name) for name in names] for part in reader.parts(layout, None)]
+        return np.concatenate([np.column_stack(part) for part in parts])
 
 
-def _all_columns(reader: Reader, argument: str, names: ColumnNames) -> list[Hashable]:
-    """The columns that some names stand for: in an NPZ file, one name may stand for several."""
-    return [column for name in column_names(argument, names) for column in reader.columns_of(name)]
-
-
-def _check_column(head: Table, argument: str, name: Hashable) -> None:
-    """Raise unless there is a column of this name, and suggest the only one that begins with the same letter."""
-    if name not in head.columns:
-        word = str(name).strip().lower()
-        similar = {str(column): str(column).strip().lower() for column in head.columns}
-        near = get_close_matches(word, similar.values(), n=1)
-        begins = [column for column, plain in similar.items() if plain and (plain[0] == word[:1])]
-        if not near and len(begins) == 1 and 1 in (len(begins[0].strip()), len(word)):  # tme for t, v for velocity
-            raise head.no_such_column(argument, name, f" (is it {begins[0]!r} that you mean?)")
-    head.check(argument, name)
-
-
-def _is_variable(head: Table, name: Hashable) -> bool:
-    """Whether a column holds numbers and is not an index that pandas wrote."""
-    return not str(name).startswith(("Unnamed: ", "__index_level_")) and head.holds_numbers(name)
-
-
-def _reader_of(path: Paths, storage_options: Mapping[str, Any] | None, labels: Sequence[Hashable]) -> Reader:
+def _reader_of(
+    path: Paths, storage_options: Mapping[str, Any] | None, labels: Sequence[Hashable], sheet: str | None
+) -> Reader:
     """What reads the files that a path means, given columns that may hold tracks."""
     if not isinstance(path, str | os.PathLike) and not (isinstance(path, Sequence) and not isinstance(path, bytes)):
         text = "{path} must be the path of a file or a directory, a pattern, or a list of paths, got {got}"
         raise InputError(text, path=Option("path"), got=type(path).__name__)
+    if sheet is not None and not isinstance(sheet, str):
+        raise InputError("{sheet} must be the name of a sheet, got {got}", sheet=Option("sheet"), got=shown(sheet))
     if is_one_file(path):
-        return _reader(_existing(Path(os.fspath(path))), labels)  # type: ignore[arg-type]
+        return _reader(_existing(Path(os.fspath(path))), labels, sheet)  # type: ignore[arg-type]
     files = found_files(path, storage_options)
-    shown = os.fspath(path) if isinstance(path, str | os.PathLike) else f"{files[0].file}, ..."
-    return _reader_of_many(files, str(files[0].file) if len(files) == 1 else shown, labels)
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else f"{files[0].file}, ..."
+    return _reader_of_many(files, str(files[0].file) if len(files) == 1 else name, labels, sheet)
 
 
-def _reader_of_many(files: list[Found], shown: str, labels: Sequence[Hashable]) -> Reader:
+def _reader_of_many(files: list[Found], called: str, labels: Sequence[Hashable], sheet: str | None) -> Reader:
     """The reader for several files of one kind."""
-    kinds = {kind: [found for found in files if found.file.name.lower().endswith(kind)] for kind in (PARQUET, CSV)}
-    other = next((found.file for found in files if not found.file.name.lower().endswith(PARQUET + CSV)), None)
-    if other is not None:
-        if len(files) == 1:
-            raise _no_kind(other)
-        raise InputError(f"{other} cannot be read together with others: they must be CSV or Parquet files")
-    if all(kinds.values()):
+    first: dict[str, Found] = {}
+    for found in files:
+        kind = kind_by_name(found.file.name)
+        if kind is None:
+            if not found.file.name.lower().endswith(NPZ):
+                raise _no_kind(found.file)
+            raise InputError(f"{found.file} is read alone and from this machine: .npz files may hold different arrays")
+        first.setdefault(kind, found)
+        _check_sheet(kind, sheet, found.file)
+    if len(first) > 1:
+        (one, a), (other, b) = [(kind, first[kind]) for kind in KINDS if kind in first][:2]
         raise InputError(
-            f"{shown}: there are CSV and Parquet files, as {kinds[CSV][0].file} and {kinds[PARQUET][0].file}; give a "
-            "pattern such as 'tracks/*.parquet'"
+            f"{called}: there are {one} and {other} files, as {a.file} and {b.file}; give a pattern such as "
+            f"'tracks/*{KINDS[other][0]}'"
         )
-    return ParquetFiles(files, shown, labels) if kinds[PARQUET] else CsvFiles(files, shown)
+    return ParquetFiles(files, called, labels) if "Parquet" in first else CsvFiles(files, called, sheet)
+
+
+def _check_sheet(kind: str | None, sheet: str | None, file: object) -> None:
+    if sheet is not None and kind != "Excel":
+        raise InputError("{sheet} is for Excel files, and {file} is none", sheet=Option("sheet"), file=file)
 
 
 def _existing(file: Path) -> Path:
     """The path of a file; raise unless it exists."""
     if not file.exists():
         entries = sorted(file.parent.iterdir()) if file.parent.is_dir() else []
-        files = [entry.name for entry in entries if entry.is_file()]
-        names = {_stem(name): name for name in files if name.lower().endswith(SUFFIXES)}
-        near = get_close_matches(_stem(file.name), names, n=1, cutoff=0.7)
+        files = [entry for entry in entries if entry.is_file() and entry.name.lower().endswith(SUFFIXES)]
+        names = {kind_of(entry).rpartition(".")[0]: entry.name for entry in files}
+        near = get_close_matches(kind_of(file).rpartition(".")[0] or file.name.lower(), names, n=1, cutoff=0.7)
         hint = f" (is it {names[near[0]]} that you mean?)" if near else ""
         raise FileNotFoundError(f"there is no file {file}{hint}")
     check_regular(file)
     return file
 
 
-def _stem(name: str) -> str:
-    """The name of a file without its suffix."""
-    return name.removesuffix(".gz").rpartition(".")[0] or name
-
-
-def _reader(file: Path, labels: Sequence[Hashable]) -> Reader:
+def _reader(file: Path, labels: Sequence[Hashable], sheet: str | None) -> Reader:
     """The reader for a file, by the end of its name."""
-    name = file.name.lower()
-    if name.endswith(CSV):
-        return Csv(file)
-    if name.endswith(PARQUET):
+    kind = kind_by_name(file.name)
+    _check_sheet(kind, sheet, file)
+    if kind == "Parquet":
         return ParquetFiles([Found(file, file.stat().st_size, {})], file, labels)
-    if name.endswith(".npz"):
+    if kind is not None:
+        return row_reader(file, sheet)
+    if file.name.lower().endswith(NPZ):
         return Npz(file)
     raise _no_kind(file)
 
@@ -391,7 +359,7 @@ def _no_kind(file: object) -> InputError:
     return InputError(
         "{file} is of a kind that cannot be read: expected {suffixes}; {advice}",
         file=file,
-        suffixes=", ".join(SUFFIXES),
+        suffixes=SHOWN,
         advice=Either(
             python="read others into a DataFrame for Transitions.from_dataframe", command="convert it to one of these"
         ),

@@ -9,16 +9,17 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from itofit._checks import InputError, Option
 from itofit.data.frames.table_columns import MissingPackageError, optional
+from itofit.data.reading.file_kinds import FIRST_IN_DIRECTORIES, THEN_IN_DIRECTORIES
 
-TABLES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
-"""Ends of the names of files that are looked for in directories."""
+T = TypeVar("T")
 FILE_NAME = "__filename"
 """A column that every file of several has: its path."""
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -107,7 +108,7 @@ def _here(path: str) -> list[Found]:
     """Files of this machine."""
     if Path(path).is_dir():
         entries = [Path(folder, name) for folder, _, names in os.walk(path, followlinks=True) for name in names]
-        files = [entry for entry in entries if _is_table(entry.relative_to(path).parts)]
+        files = _tables_of(entries, partial(_parts_in, Path(path)))
         if not files:
             raise _nothing_in(path)
     elif Path(path).exists() or not glob.has_magic(path):
@@ -119,12 +120,16 @@ def _here(path: str) -> list[Found]:
         files = [match for match in matches if match.is_file()]
         for folder in matches:
             if folder.is_dir():
-                below = (entry for entry in folder.rglob("*") if entry.is_file())
-                files += [entry for entry in below if _is_table(entry.relative_to(folder).parts)]
+                below = [entry for entry in folder.rglob("*") if entry.is_file()]
+                files += _tables_of(below, partial(_parts_in, folder))
         files = list(dict.fromkeys(files))
         if not files:
             raise FileNotFoundError(f"no file matches {path}")
     return [_local(file) for file in sorted(files, key=lambda file: _natural(str(file)))]
+
+
+def _parts_in(folder: Path, entry: Path) -> Sequence[str]:
+    return entry.relative_to(folder).parts
 
 
 def _local(file: Path) -> Found:
@@ -162,18 +167,26 @@ def _elsewhere(address: str, options: Mapping[str, Any]) -> list[Found]:
 
 
 def _tables_below(filesystem: Any, path: str) -> list[dict[str, Any]]:  # noqa: ANN401
-    entries = filesystem.find(path, detail=True).values()
+    entries = list(filesystem.find(path, detail=True).values())
     inside = len(path.rstrip("/"))
-    return [entry for entry in entries if _is_table(str(entry["name"])[inside:].strip("/").split("/"))]
+    return _tables_of(entries, lambda entry: str(entry["name"])[inside:].strip("/").split("/"))
 
 
-def _is_table(parts: Sequence[str]) -> bool:
-    """Whether a file in a directory, by the parts of its path there, is a table, not hidden or a note of a writer."""
-    return parts[-1].lower().endswith(TABLES) and not any(part.startswith((".", "_")) for part in parts)
+def _tables_of(entries: Sequence[T], parts: Callable[[T], Sequence[str]]) -> list[T]:
+    """The tables in a directory, by the parts of their paths there: CSV and Parquet files, others if there are none.
+
+    Files that are hidden, notes of a writer or locks of a program are none.
+    """
+    visible = [entry for entry in entries if not any(part.startswith((".", "_", "~$")) for part in parts(entry))]
+    for ends in (FIRST_IN_DIRECTORIES, THEN_IN_DIRECTORIES):
+        if found := [entry for entry in visible if parts(entry)[-1].lower().endswith(ends)]:
+            return found
+    return []
 
 
 def _nothing_in(path: str) -> InputError:
-    return InputError(f"{path} holds no file that ends in {', '.join(TABLES)}")
+    ends = ", ".join((*FIRST_IN_DIRECTORIES[:3], *THEN_IN_DIRECTORIES))
+    return InputError(f"{path} holds no file that ends in {ends}; give others by a pattern such as '{path}/*.txt'")
 
 
 def _natural(path: str) -> list[tuple[int, int | str]]:

@@ -1,31 +1,31 @@
-"""Readers of files: the columns of a CSV or NPZ file, all rows at once or in parts."""
+"""Readers of files: what each of them does, and that of text files, whose columns are read at once or in parts."""
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
-import json
+import lzma
 import warnings
-import zipfile
 from collections import Counter
-from collections.abc import Hashable, Iterator
-from contextlib import ExitStack
-from itertools import chain
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, TextIO
 
-import numpy as np
-import numpy.typing as npt
-
-from itofit._checks import Either, InputError
+from itofit._checks import InputError
 from itofit.data.frames.layout import Layout, Table, optional
-from itofit.data.names import Form
+from itofit.data.reading.file_kinds import EXCEL
 from itofit.data.reading.listing import AnyFile
 
 HEAD_ROWS = 10_000
 """Rows from which it is decided which columns hold numbers."""
-GZIP_RATIO = 5
-"""Rough ratio of the size of a text to that of the same text compressed with gzip."""
+COMPRESSED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+"""Ends of the names of compressed texts, and what opens them."""
+UNPACKED = 5
+"""Rough ratio of the size of a text to that of the same text compressed."""
+WITHOUT_NAMES = (".txt", ".dat", ".tsv")
+"""Ends of the names of texts that may have lines of comments, and no line with names."""
 
 
 class Reader(Protocol):
@@ -53,13 +53,74 @@ class Reader(Protocol):
         ...
 
 
+class RowReader(Reader, Protocol):
+    """A file with a row for each observation, which may be one of several that are read as one table."""
+
+    def names(self) -> list[str]:
+        """The names of the columns; none if the file is empty."""
+        ...
+
+    def place(self, row: int) -> str:
+        """What to call a row of data, counted from 0."""
+        ...
+
+
+def compression(file: AnyFile) -> str:
+    """The end of the name of a file that is compressed; empty if it is not."""
+    return next((suffix for suffix in COMPRESSED if file.name.lower().endswith(suffix)), "")
+
+
+def kind_of(file: AnyFile) -> str:
+    """The name of a file in small letters, without the end that says how it is compressed."""
+    return file.name.lower().removesuffix(compression(file))
+
+
 def size_of_text(file: AnyFile, size: int) -> int:
     """Rough number of bytes of the text in a file of a size."""
-    return size * (GZIP_RATIO if file.name.lower().endswith(".gz") else 1)
+    return size * (UNPACKED if compression(file) or kind_of(file).endswith(EXCEL) else 1)
+
+
+def opened_text(file: AnyFile) -> TextIO:
+    """A text file that is open for reading, be it compressed."""
+    how: dict[str, Any] = {"encoding": "utf-8-sig", "newline": ""}
+    if packed := compression(file):
+        source = file if isinstance(file, Path) else file.open("rb")
+        unpacked: TextIO = COMPRESSED[packed](source, "rt", **how)
+        return unpacked
+    opened: Any = file.open("r", **how)
+    text: TextIO = opened
+    return text
+
+
+def check_names(names: list[str], separator: str = ", ") -> None:
+    """Raise unless columns have different names, and not numbers alone."""
+    if repeated := sorted(name for name, n in Counter(names).items() if n > 1 and name):
+        raise InputError(f"several columns are called {repeated[0]!r}; rename them")
+    if names and all(_is_number(name) for name in names):
+        raise InputError(
+            f"the first line must name the columns, got numbers ({separator.join(names[:3])}); add such a line"
+        )
+
+
+def named(names: list[str]) -> list[str]:
+    """Names of columns, those without one as pandas calls them."""
+    return [name or f"Unnamed: {i}" for i, name in enumerate(names)]
+
+
+class Dialect(NamedTuple):
+    """How a text file is written."""
+
+    separator: str  # SPACES: any number of blanks
+    names: list[str]  # of columns, as they stand there, without spaces around them
+    header: bool  # whether there is a line of names
+    skipped: int  # lines before it, or before the first line of data
+
+
+SPACES = r"\s+"
 
 
 class Csv:
-    """A text file with a header line; read by pandas."""
+    """A text file with a line of names, or, if the end of its name allows that, without one; read by pandas."""
 
     def __init__(self, path: AnyFile) -> None:
         self.path = path
@@ -70,263 +131,140 @@ class Csv:
 
     def head(self) -> Table:
         """The first rows of all columns."""
-        separator, names = self._header()
-        if repeated := sorted(name for name, n in Counter(names).items() if n > 1 and name):
-            raise InputError(f"several columns are called {repeated[0]!r}; rename them")
-        if names and all(_is_number(name) for name in names):
-            raise InputError(
-                f"the first line must name the columns, got numbers ({separator.join(names[:3])}); add such a line"
-            )
+        dialect = self._dialect()
+        separator = " " if dialect.separator == SPACES else dialect.separator
+        check_names(dialect.names, separator)
         longer = optional("pandas", "reading CSV files").errors.ParserWarning
         with warnings.catch_warnings():
             warnings.simplefilter("error", longer)
             try:
-                return Table(self._read(separator, names, nrows=HEAD_ROWS))
+                return Table(self._read(dialect, nrows=HEAD_ROWS))
             except longer:
-                shown = separator.join(names[:3])
+                shown = separator.join(dialect.names[:3])
                 raise InputError(f"lines have more values than the header has names ({shown})") from None
 
     def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
         """The columns of the layout; tracks are read as text, so that their type is the same in every part."""
-        separator, names = self._header()
-        self._check_columns(names, layout)
-        chosen = {"usecols": list(layout.columns), "dtype": dict.fromkeys(layout.track, str)}
+        dialect = self._dialect()
+        check_columns(dialect.names, layout)
+        chosen = {
+            "usecols": list(layout.columns),
+            "dtype": dict.fromkeys(layout.track, str),
+            "decimal": layout.texts.decimal,
+        }
         if n_rows is None:
-            yield self._table(self._read(separator, names, **chosen), 0)
+            yield self._table(self._read(dialect, **chosen), 0)
             return
         start = 0
-        with self._read(separator, names, chunksize=n_rows, **chosen) as frames:
+        with self._read(dialect, chunksize=n_rows, **chosen) as frames:
             for frame in frames:
                 yield self._table(frame, start)
                 start += len(frame)
-
-    def _check_columns(self, names: list[str], layout: Layout) -> None:
-        table = Table({name or f"Unnamed: {i}": () for i, name in enumerate(names)})
-        for name, argument in layout.columns.items():
-            table.check(argument, name)
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
         """The column of this name itself."""
         return [name]
 
-    def _read(self, separator: str, names: list[str], **options: Any) -> Any:  # noqa: ANN401
+    def _read(self, dialect: Dialect, **options: Any) -> Any:  # noqa: ANN401
         pandas = optional("pandas", "reading CSV files")
         return pandas.read_csv(
             self._source(),
-            sep=separator,
+            sep=dialect.separator,
             encoding="utf-8-sig",
-            names=[name or f"Unnamed: {i}" for i, name in enumerate(names)] or None,
-            header=0,
+            names=named(dialect.names) or None,
+            header=0 if dialect.header else None,
+            skiprows=dialect.skipped,
             index_col=False,
             skipinitialspace=True,
-            skip_blank_lines=len(names) > 1,  # in a single column they are gaps
+            skip_blank_lines=len(dialect.names) > 1,  # in a single column they are gaps
             low_memory=False,
             **options,
         )
 
     def _table(self, frame: Any, start: int) -> Table:  # noqa: ANN401
-        return Table(frame, lambda i: f"line {self.line(start + i)}")
+        return Table(frame, lambda i: self.place(start + i))
 
     def _source(self) -> Path | IO[bytes]:
         """What pandas reads."""
         if isinstance(self.path, Path):
             return self.path
-        source = self.path.open("rb")
-        return gzip.open(source) if self._is_compressed else source  # type: ignore[return-value]
-
-    @property
-    def _is_compressed(self) -> bool:
-        return self.path.name.lower().endswith(".gz")
-
-    def _open(self) -> TextIO:
-        if self._is_compressed:
-            source = self.path if isinstance(self.path, Path) else self.path.open("rb")
-            return gzip.open(source, "rt", encoding="utf-8-sig", newline="")
-        opened: Any = self.path.open("r", encoding="utf-8-sig", newline="")
-        text: TextIO = opened
-        return text
+        source: IO[bytes] = self.path.open("rb")
+        packed = compression(self.path)
+        return COMPRESSED[packed](source) if packed else source
 
     def names(self) -> list[str]:
         """The names of the columns; none if the file is empty."""
-        return self._header()[1]
+        return self._dialect().names
 
-    def _header(self) -> tuple[str, list[str]]:
-        """The separator and the names in the first line, without spaces around them."""
-        with self._open() as file:
-            line = next((line for line in file if line.strip()), "")
-            kind = self.path.name.lower()
-            separator = "\t" if kind.endswith((".tsv", ".tsv.gz")) else max(",;\t", key=line.count)
-            names = next(csv.reader(chain([line], file), delimiter=separator, skipinitialspace=True), [])
-        return separator, [name.strip() for name in names]
+    def _dialect(self) -> Dialect:
+        """The separator and the names, from the first line that is not empty, in some files no comment either."""
+        free = kind_of(self.path).endswith(WITHOUT_NAMES)
+        with opened_text(self.path) as file:
+            line, comment, skipped = "", "", 0
+            for line in file:
+                is_comment = free and line.lstrip().startswith("#")
+                if line.strip() and not is_comment:
+                    break
+                comment = line.strip().lstrip("#") if is_comment else comment
+                skipped += 1
+            else:
+                line = ""
+            lines = chain([line], file)
+            separator = self._separator(line)
+            first = next(_fields(lines, separator), ([], 0))[0]
+            if len(first) == 1 and separator == "," and _is_comma_number(next(file, "")):
+                separator = ";"  # in a single column, which has none
+        first = [name.strip() for name in first]
+        if not (free and first and all(map(_is_number_or_comma, first))):
+            return Dialect(separator, first, True, skipped)
+        told = [name.strip() for name in next(_fields([comment], separator), ([], 0))[0]]
+        if len(told) != len(first) or any(map(_is_number_or_comma, told)):
+            told = ["x"] if len(first) == 1 else [f"x{i}" for i in range(1, len(first) + 1)]
+        return Dialect(separator, told, False, skipped)
+
+    def _separator(self, line: str) -> str:
+        """What stands between the values of a line."""
+        kind = kind_of(self.path)
+        if kind.endswith(".tsv"):
+            return "\t"
+        if kind.endswith(WITHOUT_NAMES):
+            if found := next((mark for mark in "\t;" if mark in line.strip()), ""):
+                return found
+            words = line.split()
+            return SPACES if "," not in line or (len(words) > 1 and all(map(_is_number_or_comma, words))) else ","
+        return max(",;\t", key=line.count)
+
+    def place(self, row: int) -> str:
+        """The line that holds a row of data."""
+        return f"line {self.line(row)}"
 
     def line(self, row: int) -> int:
         """The number of the line, from 1, that holds a row of data, from 0."""
-        separator, names = self._header()
-        with self._open() as file:
-            reader = csv.reader(file, delimiter=separator)
-            seen = -2
-            for fields in reader:
-                seen += bool("".join(fields).strip()) or len(fields) > 1 or (len(names) == 1 and seen > -2)
+        dialect = self._dialect()
+        with opened_text(self.path) as file:
+            seen = -1 - dialect.header
+            for fields, number in _fields(islice(file, dialect.skipped, None), dialect.separator):
+                seen += bool("".join(fields).strip()) or len(fields) > 1 or len(dialect.names) == 1
                 if seen == row:
-                    return reader.line_num
+                    return dialect.skipped + number
         raise InputError("has changed while it was read")
 
 
-class ArrayHeader(NamedTuple):
-    """The header of an array in an NPZ file."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    by_columns: bool  # Fortran order
-
-
-class Npz:
-    """A file of NumPy's arrays by name; those with two axes are several columns."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def size(self) -> int:
-        """Bytes of all arrays, uncompressed."""
-        with zipfile.ZipFile(self.path) as file:
-            return sum(member.file_size for member in file.infolist())
-
-    def headers(self) -> dict[str, ArrayHeader]:
-        """Headers of all arrays by name; raise if the file is a model."""
-        headers = {}
-        with zipfile.ZipFile(self.path) as file:
-            for member in file.namelist():
-                if member.endswith(".npy"):
-                    with file.open(member) as opened:
-                        headers[member.removesuffix(".npy")] = _header_of(member, opened)
-        if "metadata" in headers and headers["metadata"].dtype.kind == "U":
-            self._check_no_model()
-        return headers
-
-    def _check_no_model(self) -> None:
-        with np.load(self.path, allow_pickle=False) as file:
-            try:
-                metadata = json.loads(str(file["metadata"]))
-            except ValueError:
-                return
-        if isinstance(metadata, dict) and metadata.get("program") == "itofit":
-            advice = Either(python="itofit.load reads it", command="itofit info shows it")
-            raise InputError("this is a learned model, not data: {advice}", advice=advice)
-
-    def form(self) -> Form | None:
-        """The form of the transitions that the arrays hold, by the names of these; None if they are columns."""
-        names = set(self.headers())
-        if {"x0", "v0", "x1", "v1"} <= names:
-            return "underdamped"
-        if {"x0", "x1"} <= names:
-            return "pairs"
-        return "increments" if {"inputs", "increments"} <= names else None
-
-    def head(self) -> Table:
-        """The first rows of all columns."""
-        columns: dict[Hashable, npt.NDArray[Any]] = {}
-        with zipfile.ZipFile(self.path) as file:
-            for name, header in self._tables().items():
-                with file.open(f"{name}.npy") as opened:
-                    _header_of(name, opened)
-                    columns |= _split(name, header, _next_rows(opened, header, HEAD_ROWS))
-        return Table(columns)
-
-    def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
-        """The columns of the layout."""
-        wanted, start = set(layout.columns), 0
-        headers = {name: header for name, header in self._tables().items() if wanted & set(_columns(name, header))}
-        for arrays in self.arrays(tuple(headers), n_rows):
-            columns: dict[Hashable, npt.NDArray[Any]] = {}
-            for name, array in arrays.items():
-                columns |= _split(name, headers[name], array)
-            yield Table(columns, _numbered(start))
-            start += len(next(iter(columns.values())))
-
-    def columns_of(self, name: Hashable) -> list[Hashable]:
-        """The columns of an array."""
-        header = self.headers().get(str(name))
-        return [name] if header is None else list(_columns(str(name), header))
-
-    def _tables(self) -> dict[str, ArrayHeader]:
-        """Arrays that have rows and perhaps columns."""
-        return {name: header for name, header in self.headers().items() if len(header.shape) in (1, 2)}
-
-    def arrays(self, names: tuple[str, ...], n_rows: int | None) -> Iterator[dict[str, npt.NDArray[Any]]]:
-        """Arrays by name, in parts of n_rows rows, or whole if that is None; those without axes are in each part."""
-        headers = self.headers()
-        lengths = {name: headers[name].shape[0] for name in names if headers[name].shape}
-        if len(set(lengths.values())) > 1:
-            got = ", ".join(f"{n} in {name}" for name, n in lengths.items())
-            raise InputError(f"arrays must have the same number of rows, one for each observation, got {got}")
-        if n_rows is None:
-            with np.load(self.path, allow_pickle=False) as file:
-                yield {name: file[name] for name in names}
-            return
-        with ExitStack() as stack:
-            file = stack.enter_context(zipfile.ZipFile(self.path))
-            opened = {name: stack.enter_context(file.open(f"{name}.npy")) for name in names}
-            for name in names:
-                _header_of(name, opened[name])
-                if headers[name].by_columns and len(headers[name].shape) > 1:
-                    raise InputError(f"{name} is stored by columns, which cannot be read in parts: save it in C order")
-            numbers = {name: _next_rows(opened[name], headers[name], 1) for name in names if name not in lengths}
-            n = max(lengths.values(), default=0)
-            for start in range(0, n, n_rows):
-                yield numbers | {
-                    name: _next_rows(opened[name], headers[name], min(n_rows, n - start)) for name in lengths
-                }
+def check_columns(names: list[str], layout: Layout) -> None:
+    """Raise unless a file whose columns have these names has all columns of a layout."""
+    table = Table(dict.fromkeys(named(names), ()))
+    for name, argument in layout.columns.items():
+        table.check(argument, name)
 
 
-class ArrayParts:
-    """Arrays of an NPZ file in parts, from the start each time it is called."""
-
-    def __init__(self, reader: Npz, names: tuple[str, ...], n_rows: int | None) -> None:
-        self.reader, self.names, self.n_rows = reader, names, n_rows
-
-    def __call__(self) -> Iterator[dict[str, npt.NDArray[Any]]]:
-        """One pass over the file."""
-        return self.reader.arrays(self.names, self.n_rows)
-
-
-def _header_of(member: str, opened: IO[bytes]) -> ArrayHeader:
-    """Shape, type and order of an array, whose data are next in the file."""
-    version = np.lib.format.read_magic(opened)
-    if version > (2, 0):
-        raise InputError(f"{member} holds records, expected numbers")
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, by_columns, dtype = read(opened)
-    if dtype.hasobject:
-        raise InputError(f"{member} holds Python objects, which are not read; save numbers or strings")
-    return ArrayHeader(shape, dtype, by_columns)
-
-
-def _next_rows(opened: IO[bytes], header: ArrayHeader, n_rows: int) -> npt.NDArray[Any]:
-    """The next rows of an array, at most n_rows; the number itself if it has no axes."""
-    whole = header.by_columns or not header.shape
-    shape = header.shape if whole else (min(n_rows, header.shape[0]), *header.shape[1:])
-    n_bytes = int(np.prod(shape, dtype=np.int64)) * header.dtype.itemsize
-    array = np.frombuffer(opened.read(n_bytes), dtype=header.dtype)
-    return array.reshape(shape, order="F")[:n_rows] if header.by_columns else array.reshape(shape)
-
-
-def _columns(name: str, header: ArrayHeader) -> list[Hashable]:
-    """What the columns of an array are called."""
-    if len(header.shape) < 2 or header.shape[1] == 1:
-        return [name]
-    letter = "x" if name == "state" else name
-    return [f"{letter}{j}" for j in range(1, header.shape[1] + 1)]
-
-
-def _split(name: str, header: ArrayHeader, array: npt.NDArray[Any]) -> dict[Hashable, npt.NDArray[Any]]:
-    """The columns of an array by their names."""
-    table = array[:, None] if array.ndim == 1 else array
-    return {column: table[:, j] for j, column in enumerate(_columns(name, header))}
-
-
-def _numbered(start: int) -> Any:  # noqa: ANN401
-    """The function that names the rows of a part that begins at this row."""
-    return lambda i: f"row {start + i}"
+def _fields(lines: Iterable[str], separator: str) -> Iterator[tuple[list[str], int]]:
+    """The fields of each row of a text, and the number of the line, from 1, in which it ends."""
+    if separator == SPACES:
+        yield from ((line.split(), number) for number, line in enumerate(lines, 1))
+        return
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+    for fields in reader:
+        yield fields, reader.line_num
 
 
 def _is_number(text: str) -> bool:
@@ -335,3 +273,12 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_number_or_comma(text: str) -> bool:
+    return _is_number(text) or _is_comma_number(text)
+
+
+def _is_comma_number(text: str) -> bool:
+    """Whether a text is a number that is written with a comma."""
+    return text.count(",") == 1 and "." not in text and _is_number(text.replace(",", "."))
