@@ -115,6 +115,20 @@ class CsvSection:
         """The files."""
         return [str(own.file) for own in self.files]
 
+    @property
+    def sources(self) -> list[str]:
+        """The files."""
+        return self.units
+
+    @property
+    def dask_frame(self) -> str:
+        """The first of the files."""
+        return f"dask.dataframe.read_csv({self.sources[0]!r})"
+
+    def pieces(self) -> list[CsvSection]:
+        """Every file for itself."""
+        return [CsvSection((own,), self.batch_rows) for own in self.files]
+
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
         """The rows of each file in one table, or in several if they are read in batches."""
         for unit, own in enumerate(self.files):

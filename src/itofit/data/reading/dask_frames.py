@@ -85,6 +85,20 @@ class DaskPartition:
         """Itself."""
         return [self.name]
 
+    @property
+    def sources(self) -> list[str]:
+        """All partitions are of one frame."""
+        return [""]
+
+    @property
+    def dask_frame(self) -> str:
+        """What the frame is called here."""
+        return "frame"
+
+    def pieces(self) -> list[Section]:
+        """Itself."""
+        return [self]
+
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
         """Its rows in one table."""
         try:
