@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -189,6 +190,37 @@ def test_workers_find_files_that_are_named_from_here(client, file, tmp_path, mon
     sde = itofit.fit(data, rng=0, client=client)
     assert_same_model(sde, itofit.fit(data, rng=0))
     assert_same_model(sde, fitted_here(file)[0])
+
+
+def test_workers_share_one_csv_file_and_rows_in_any_order(client, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame({"track": np.repeat(np.arange(30), 1000), "time": np.tile(0.1 * np.arange(1000), 30)})
+    table = table.assign(x=rng.normal(size=len(table)).cumsum())
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    shuffled = table.sample(frac=1, random_state=0)
+    shuffled.to_parquet(tmp_path / "rows.parquet", index=False, row_group_size=1500)
+    for path in ("rows.csv", "rows.parquet"):
+        data = itofit.read_transitions(tmp_path / path, chunk_rows=4000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", itofit.DataWarning)  # that rows were sorted
+            whole = itofit.read_transitions(tmp_path / path)
+            own = add_up(on_cluster(data, client), sum_of_inputs)
+        assert own == add_up(whole, sum_of_inputs)
+    assert len(itofit.read_transitions(tmp_path / "rows.csv", chunk_rows=4000).parts) > 4
+
+
+def test_partitions_that_are_empty_or_have_other_columns(client):
+    pandas, dask = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    table = pandas.DataFrame({"x": np.arange(100.0)})
+    pieces = [table[:0], table[:40], table[:0], table[40:], table[:0]]
+    frame = dask.from_map(lambda piece: piece, pieces, meta=table[:0])
+    data = on_cluster(itofit.Transitions.from_dask(frame, dt=1.0, state="x"), client)
+    assert len(data) == add_up(data, lambda block, number: len(block)) == 99
+    frame = dask.from_map(lambda piece: piece, [table, table.rename(columns={"x": "y"})], meta=table[:0])
+    with pytest.raises(InputError, match=r"partition 1 of 2: state: there is no column 'x'; the columns are 'y'"):
+        len(on_cluster(itofit.Transitions.from_dask(frame, dt=1.0, state="x"), client))
 
 
 @pytest.mark.parametrize("kind", ["persisted", "a step after that", "not persisted"])

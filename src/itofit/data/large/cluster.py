@@ -326,9 +326,9 @@ def on_cluster(data: D, client: object) -> D:
             "{client}: workers cannot read these data, which come block by block from one source; {advice}",
             client=Option("client"),
             advice=Either(
-                python="they can read Parquet files and directories of files (read_transitions), Dask data frames "
-                "(Transitions.from_dask), and parts of your own (itofit.data.large.parts.PartedTransitions)",
-                command="they can read Parquet files and directories of Parquet or CSV files",
+                python="they can read Parquet and CSV files and directories of these (read_transitions), Dask data "
+                "frames (Transitions.from_dask), and parts of your own (itofit.data.large.parts.PartedTransitions)",
+                command="they can read Parquet and CSV files and directories of these",
             ),
         )
     return data

@@ -20,6 +20,7 @@ last rows (k,), last rows (k, s).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ import numpy.typing as npt
 from itofit._checks import Float, Int
 from itofit.data.frames.layout import Layout
 from itofit.data.frames.table_columns import Table
+from itofit.data.reading.file_errors import errors_naming
 from itofit.data.reading.label_ranges import Ranges
 from itofit.data.rows import slices
 from itofit.data.step_limits import StepLimits
@@ -167,8 +169,7 @@ class Reading(NamedTuple):
 
     def in_order(self) -> Iterator[Ordered]:
         """The tables that have rows."""
-        for unit, table in self.section.tables(self.layout):
-            observations, _, n_untracked = self.layout.observations(table, self.origin)
+        for unit, observations, n_untracked in observed(self.section, self.layout, self.origin):
             if len(observations.track):
                 yield Ordered(unit, *in_order(observations, sort=True), n_untracked)
             elif n_untracked:
@@ -177,6 +178,14 @@ class Reading(NamedTuple):
     def pieces(self) -> list[Reading]:
         """The same of the smallest sections, of which all labels are told."""
         return [self._replace(section=piece, shared=()) for piece in self.section.pieces()]
+
+
+def observed(section: Section, layout: Layout, origin: Any) -> Iterator[tuple[int, Observations, int]]:  # noqa: ANN401
+    """Units of a section, the rows of each of its tables, and how many have no track."""
+    for unit, table in section.tables(layout):
+        with errors_naming(section.sources[unit] or section.units[unit]):
+            observations, _, n_untracked = layout.observations(table, origin)
+        yield unit, observations, n_untracked
 
 
 class TablesInOrder(Protocol):
@@ -298,7 +307,9 @@ def ends_of(reading: TablesInOrder) -> dict[int, Ends]:
     last: dict[int, Before] = {}
     for table in reading.in_order():
         before = last.get(table.unit)
-        own = _ends_of_table(reading, table, before)
+        source = reading.sources[table.unit]
+        with errors_naming(source) if source else nullcontext():  # a window names the files itself
+            own = _ends_of_table(reading, table, before)
         parts.setdefault(table.unit, []).append(own)
         last[table.unit] = own.last if before is None else before.updated(own.last)
     ends = {unit: own[0] if len(own) == 1 else _joined_ends(own, last[unit]) for unit, own in parts.items()}

@@ -1,4 +1,7 @@
-"""CSV files that are read as one table, whole or in sections: several small files, or a large one in batches."""
+"""CSV files that are read as one table, whole or in sections: several small files, or a range of a large one.
+
+A large file that cannot be read in ranges, since it is compressed, is a section that is read in batches.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,33 @@ import numpy as np
 from itofit._checks import InputError
 from itofit.data.frames.file_rows import FileRows
 from itofit.data.frames.layout import Layout, Table, optional
+from itofit.data.reading.csv_ranges import ByteRange, CsvRange, byte_ranges
 from itofit.data.reading.file_errors import errors_naming
 from itofit.data.reading.listing import FILE_NAME, AnyFile, Found, key_columns
 from itofit.data.reading.readers import Csv, size_of_text
 
 ROW_BYTES = 32
 """Rough size of a row of text."""
+MOST_RANGES = 20_000
+"""Of a file: with more rows, ranges are longer."""
 
 
 class KeyedFile(NamedTuple):
-    """A file with the columns that its directories are called after."""
+    """A file or a range of it, with the columns that its directories are called after."""
 
     file: AnyFile
     keys: dict[str, Any]
+    range: ByteRange | None = None
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return str(self.file) + (f", bytes {self.range.start} to {self.range.stop}" if self.range else "")
+
+    def reader(self) -> Csv:
+        """What reads its rows."""
+        whole = Csv(self.file)
+        return whole if self.range is None else CsvRange(whole, self.range)
 
 
 class CsvFiles:
@@ -77,29 +94,41 @@ class CsvFiles:
         return [name]
 
     def sections(self, layout: Layout, n_rows: int) -> list[CsvSection]:
-        """Files in order: small ones together, until they have about so many rows, a large one for itself."""
+        """Files in order: small ones together, until they have about so many rows, a large one in ranges."""
         enough = n_rows * ROW_BYTES
         made: list[CsvSection] = []
         waiting: list[KeyedFile] = []
         n_bytes = 0
         for number, found in enumerate(self.files):
             size = size_of_text(found.file, found.size)
-            if waiting and n_bytes + size > 2 * enough:
+            if waiting and (n_bytes + size > 2 * enough or size > enough):
                 made.append(CsvSection(tuple(waiting), None))
                 waiting, n_bytes = [], 0
+            if size > enough:
+                made += self._of_large(number, n_rows)
+                continue
             waiting.append(self._keyed(number))
             n_bytes += size
             if n_bytes >= enough:
-                made.append(CsvSection(tuple(waiting), n_rows if len(waiting) == 1 else None))
+                made.append(CsvSection(tuple(waiting), None))
                 waiting, n_bytes = [], 0
         return [*made, CsvSection(tuple(waiting), None)] if waiting else made
+
+    def _of_large(self, number: int, n_rows: int) -> list[CsvSection]:
+        """The sections of a large file."""
+        own = self._keyed(number)
+        with errors_naming(own.file):
+            ranges = byte_ranges(own.reader(), self.files[number].size, n_rows, MOST_RANGES)
+        if not ranges:
+            return [CsvSection((own,), n_rows)]
+        return [CsvSection((own._replace(range=each),), None) for each in ranges]
 
     def _keyed(self, number: int) -> KeyedFile:
         return KeyedFile(self.files[number].file, {name: values[number] for name, values in self.keys.items()})
 
 
 class CsvSection:
-    """Several CSV files, each read in one table, or a large one in batches of rows, in which times must increase."""
+    """Several CSV files, each read in one table, a range of a large one, or such a file in batches of rows."""
 
     def __init__(self, files: tuple[KeyedFile, ...], batch_rows: int | None) -> None:
         self.files, self.batch_rows = files, batch_rows
@@ -107,18 +136,18 @@ class CsvSection:
     @property
     def name(self) -> str:
         """The file, or the files."""
-        names = [str(own.file) for own in self.files]
+        names = self.units
         return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)} files)"
 
     @property
     def units(self) -> list[str]:
-        """The files."""
-        return [str(own.file) for own in self.files]
+        """The files, or the range of one."""
+        return [own.name for own in self.files]
 
     @property
     def sources(self) -> list[str]:
         """The files."""
-        return self.units
+        return [str(own.file) for own in self.files]
 
     @property
     def dask_frame(self) -> str:
@@ -138,7 +167,7 @@ class CsvSection:
                 yield unit, table
 
     def _in_batches(self, own: KeyedFile, layout: Layout) -> Iterator[Table]:
-        reader, start = Csv(own.file), 0
+        reader, start = own.reader(), 0
         with errors_naming(own.file):
             for table in reader.parts(_inside(layout, own), self.batch_rows):
                 frame = _with_keys(table.frame, own.keys, layout)
@@ -149,13 +178,13 @@ class CsvSection:
 
 def whole_table(files: Sequence[KeyedFile], layout: Layout) -> Table | None:
     """The columns of a layout in files, as one table; None if they hold no rows."""
-    frames = [(own.file, frame) for own in files if (frame := _frame(own, layout)) is not None]
+    frames = [(own, frame) for own in files if (frame := _frame(own, layout)) is not None]
     if not frames:
         return None
     rows = FileRows(
         np.cumsum([0, *(len(frame) for _, frame in frames[:-1])]),
-        tuple(str(file) for file, _ in frames),
-        tuple(partial(_line, Csv(file), 0) for file, _ in frames),
+        tuple(str(own.file) for own, _ in frames),
+        tuple(partial(_line, own.reader(), 0) for own, _ in frames),
     )
     whole = frames[0][1]
     if len(frames) > 1:
@@ -165,7 +194,7 @@ def whole_table(files: Sequence[KeyedFile], layout: Layout) -> Table | None:
 
 def _frame(own: KeyedFile, layout: Layout) -> Any:  # noqa: ANN401
     """The columns of a file as a DataFrame; None if it holds no rows."""
-    reader = Csv(own.file)
+    reader = own.reader()
     with errors_naming(own.file):
         if not reader.names():
             return None

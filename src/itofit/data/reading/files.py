@@ -73,8 +73,9 @@ def read_transitions(
     Up to 200 MB are read at once, as by `Transitions.from_dataframe`. More (`LARGE_FILE`) are read in parts, again in
     each pass of `fit`, with memory for a few parts and for the last rows of tracks. Several files are read as if they
     were one: tracks may go on from file to file, whatever the order of the files, and rows of different tracks may
-    alternate. Rows of a track need not be sorted by time within a part, but must not overlap in time in two of them; in
-    a large CSV or NPZ file times must increase within each track. An error says so if that is not the case.
+    alternate. Rows of a file may be in any order; far from the order of their times they are read several times, and an
+    error says how to sort them once if that is too often. Rows of a track must not overlap in time in two files, and in
+    a large NPZ file times must increase within each track.
 
     Parameters
     ----------
@@ -143,6 +144,8 @@ def read_transitions(
         layout = _layout_of(reader, time, state, track, dt, velocity, unit, covariates, periodic, second_order)
         if n_rows is None:
             return Transitions._from_moves(layout, moves_in_table(layout, next(reader.parts(layout, None)), limits))
+        if isinstance(reader, Csv):
+            reader = CsvFiles([Found(reader.path, Path(path).stat().st_size, {})], path)  # type: ignore[arg-type]
         if isinstance(reader, ParquetFiles | CsvFiles):
             return parted(reader.sections(layout, section_rows), layout, limits)
         return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows))

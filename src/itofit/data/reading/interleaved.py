@@ -22,7 +22,7 @@ import numpy as np
 from itofit._checks import Float, InputError, Int
 from itofit.data.frames.layout import Layout
 from itofit.data.large.parts import Run
-from itofit.data.reading.crossing import Labels, Ordered, Reading, Section, TablesInOrder, labels_of
+from itofit.data.reading.crossing import Labels, Ordered, Reading, Section, TablesInOrder, labels_of, observed
 from itofit.data.reading.label_ranges import Ranges
 from itofit.data.step_limits import StepLimits
 from itofit.data.trajectories import Observations, in_order
@@ -70,7 +70,7 @@ class Spread(NamedTuple):
 
 def spread_of(reading: Reading) -> Spread:
     """How the rows of a piece are spread."""
-    tables = [observed for _, observed, _ in _observed(reading.section, reading.layout, reading.origin)]
+    tables = [table for _, table, _ in observed(reading.section, reading.layout, reading.origin)]
     labels, codes = _common_labels(tables)
     first, last = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
     samples = []
@@ -88,17 +88,6 @@ def spread_of(reading: Reading) -> Spread:
     if not samples:
         return Spread(labels, first, last, 0, np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0))
     return Spread(labels, first, last, n_rows, *(np.concatenate(own) for own in zip(*samples, strict=True)))
-
-
-def _observed(
-    section: Section,
-    layout: Layout,
-    origin: Any,  # noqa: ANN401
-) -> Iterator[tuple[int, Observations, int]]:
-    """Units of a section, rows of each of its tables, and how many have no track."""
-    for unit, table in section.tables(layout):
-        observations, _, n_untracked = layout.observations(table, origin)
-        yield unit, observations, n_untracked
 
 
 def _common_labels(tables: Sequence[Observations]) -> tuple[Labels, list[Int]]:
@@ -201,11 +190,11 @@ class WindowReading(NamedTuple):
         """Its rows in one table, if there are any."""
         tables, n_untracked = [], 0
         for section, counted in self.sections:
-            for unit, observed, n in _observed(section, self.layout, self.origin):
+            for unit, table, n in observed(section, self.layout, self.origin):
                 n_untracked += n if counted else 0
-                rows, track = self.window.rows(observed)
+                rows, track = self.window.rows(table)
                 if len(rows):
-                    tables.append(_Kept(observed, observed.take(rows)._replace(track=track), section.sources[unit]))
+                    tables.append(_Kept(table, table.take(rows)._replace(track=track), section.sources[unit]))
         if tables:
             yield Ordered(0, *in_order(_joined(tables, self.window.labels), sort=True), n_untracked)
 

@@ -271,6 +271,11 @@ class _Plan:
     def warn(self) -> None:
         """Warn of rows that were sorted or left out."""
         unsorted = [own.unsorted for own in self.ends if len(own.unsorted)]
+        back = self.unit[self.one] > self.unit[self.next]  # from one unit to another: of two files that is no news
+        one, other = self.one[back].tolist(), self.next[back].tolist()
+        same = [self._source(a) == self._source(b) for a, b in zip(one, other, strict=True)]
+        if any(same):
+            unsorted.append(self.labels[self.one[back][same]])
         several = np.bincount(self.track, weights=np.concatenate([own.n_rows for own in self.ends])) > 1
         single = sum(own.n_inner_single for own in self.ends)
         inner = np.repeat([False, True], [single, sum(own.n_inner for own in self.ends) - single])
