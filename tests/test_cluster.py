@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -191,6 +192,66 @@ def test_workers_find_files_that_are_named_from_here(client, file, tmp_path, mon
     assert_same_model(sde, fitted_here(file)[0])
 
 
+def test_workers_share_one_csv_file_and_rows_in_any_order(client, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame({"track": np.repeat(np.arange(30), 1000), "time": np.tile(0.1 * np.arange(1000), 30)})
+    table = table.assign(x=rng.normal(size=len(table)).cumsum())
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    shuffled = table.sample(frac=1, random_state=0)
+    shuffled.to_parquet(tmp_path / "rows.parquet", index=False, row_group_size=1500)
+    for path in ("rows.csv", "rows.parquet"):
+        data = itofit.read_transitions(tmp_path / path, chunk_rows=4000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", itofit.DataWarning)  # that rows were sorted
+            whole = itofit.read_transitions(tmp_path / path)
+            own = add_up(on_cluster(data, client), sum_of_inputs)
+        assert own == add_up(whole, sum_of_inputs)
+    assert len(itofit.read_transitions(tmp_path / "rows.csv", chunk_rows=4000).parts) > 4
+
+
+def test_partitions_that_are_empty_or_have_other_columns(client):
+    pandas, dask = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    table = pandas.DataFrame({"x": np.arange(100.0)})
+    pieces = [table[:0], table[:40], table[:0], table[40:], table[:0]]
+    frame = dask.from_map(lambda piece: piece, pieces, meta=table[:0])
+    data = on_cluster(itofit.Transitions.from_dask(frame, dt=1.0, state="x"), client)
+    assert len(data) == add_up(data, lambda block, number: len(block)) == 99
+    frame = dask.from_map(lambda piece: piece, [table, table.rename(columns={"x": "y"})], meta=table[:0])
+    with pytest.raises(InputError, match=r"partition 1 of 2: state: there is no column 'x'; the columns are 'y'"):
+        len(on_cluster(itofit.Transitions.from_dask(frame, dt=1.0, state="x"), client))
+
+
+@pytest.mark.parametrize("kind", ["persisted", "a step after that", "not persisted"])
+def test_partitions_that_workers_hold_stay_there(client, file, kind, monkeypatch):
+    pandas, dask = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = dask.from_pandas(pandas.DataFrame({"x": np.load(file)}), npartitions=5, sort=False)
+    if kind != "not persisted":
+        frame = client.persist(frame)
+    if kind == "a step after that":
+        frame = frame.map_partitions(pandas.DataFrame.assign, other=1)
+    came, result = [], distributed.Future.result
+    monkeypatch.setattr(distributed.Future, "result", lambda own, *rest: came.append(own.key) or result(own, *rest))
+    data = itofit.Transitions.from_dask(frame, dt=0.02, state="x")
+    assert add_up(on_cluster(data, client), sum_of_inputs) == add_up(parted_in_one(file), sum_of_inputs)
+    if kind == "persisted":
+        assert_same_model(itofit.fit(data, rng=0, client=client), fitted_here(file)[0])
+    assert len(data.parts) == 5
+    assert came
+    assert all(str(key).endswith("-total") for key in came)
+
+
+def test_partitions_of_another_cluster_are_refused(client, file):
+    pandas, dask = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    with distributed.Client(client.scheduler.address, set_as_default=False) as other:
+        frame = other.persist(dask.from_pandas(pandas.DataFrame({"x": np.load(file)}), npartitions=3, sort=False))
+        data = itofit.Transitions.from_dask(frame, dt=0.02, state="x")
+        assert add_up(on_cluster(data, client), lambda block, number: len(block)) == N  # another client of the same one
+    with pytest.raises(InputError, match="was persisted on another cluster than that of the client, or its own clien"):
+        add_up(on_cluster(data, client), lambda block, number: len(block))
+
+
 def test_the_command_line_fits_on_a_cluster(client, file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = np.load(file)
@@ -255,6 +316,27 @@ def test_a_worker_that_is_killed_in_any_pass_changes_nothing(client, file, tmp_p
     kinds = {name.partition(".")[0] for name, _ in passes}
     assert kinds >= {"_Sums", "Plan", "followed_transitions", "floored_shares", "lag_products", "summed", "_stretches"}
     assert not any(left for _, left in passes)  # somebody died in each
+
+
+def test_a_worker_that_is_killed_in_the_first_look_changes_nothing(client, file, tmp_path):
+    trap = tmp_path / "trap"
+    trap.touch()
+    counted = PartedTransitions(parted(file, trap).parts, parted_in_one(file)[:1])
+    assert on_cluster(counted, client).lengths == tuple(np.diff(CUTS))
+    assert not trap.exists()
+
+
+def test_partitions_that_died_with_their_worker_are_made_again(client, file):
+    pandas, dask = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = client.persist(dask.from_pandas(pandas.DataFrame({"x": np.load(file)}), npartitions=4, sort=False))
+    data = on_cluster(itofit.Transitions.from_dask(frame, dt=0.02, state="x"), client)
+    expected = add_up(data, sum_of_inputs)
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    assert add_up(data, sum_of_inputs) == expected
+
+
+def sum_of_inputs(block, number):
+    return float(block.inputs.sum())
 
 
 def test_a_part_that_cannot_be_read_is_named(client, file, tmp_path):

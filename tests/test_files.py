@@ -1,5 +1,6 @@
 import gzip
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import itofit.files
 from itofit import DataWarning, InputError, Transitions, fit
+from itofit.data.large.parts import PartedTransitions
 from itofit.data.reading.files import read_transitions
 
 equal = np.testing.assert_array_equal
@@ -120,7 +122,7 @@ def test_tracks_go_on_from_part_to_part(tmp_path_factory, lengths, chunk_rows, a
             whole = read_transitions(path, **how)
         except InputError:
             with pytest.raises(InputError, match="holds no transition"):
-                read_transitions(path, chunk_rows=chunk_rows, **how)
+                len(read_transitions(path, chunk_rows=chunk_rows, **how))
             return
         parts = gathered(read_transitions(path, chunk_rows=chunk_rows, **how))
     a, b = (np.argsort(data.inputs[:, 0]) for data in (whole, parts))
@@ -259,13 +261,25 @@ def test_what_is_left_out_is_said_once(tmp_path):
     list(data.blocks())
 
 
-def test_unsorted_times_are_sorted_in_whole_files_alone(tmp_path):
+def test_unsorted_times_are_sorted(tmp_path):
     path = text_file(tmp_path / "data.csv", "track,time,x\na,0,1\na,2,3\na,1,2\nb,0,1\nb,1,2\n")
+    for chunk_rows in (None, 1, 2, 3, 100):
+        with pytest.warns(DataWarning, match="the rows of 1 of 2 tracks"):
+            equal(all_of(read_transitions(path, chunk_rows=chunk_rows)).h, [1, 1, 1])
+
+
+def all_of(data):
+    return data if isinstance(data, Transitions) else gathered(data)
+
+
+def test_unsorted_times_of_arrays_are_sorted_in_whole_files_alone(tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez(path, track=[0, 0, 0, 1, 1], time=[0, 2, 1, 0, 1], x=[1.0, 3.0, 2.0, 1.0, 2.0])
     with pytest.warns(DataWarning, match="the rows of 1 of 2 tracks"):
         equal(read_transitions(path).h, [1, 1, 1])
     for chunk_rows in (2, 3, 100):
         with pytest.raises(
-            InputError, match=r"data\.csv: the times of track a go backward to 1 in line 4: .* sorted by"
+            InputError, match=r"data\.npz: the times of track 0 go backward to 1 in row 2: .* sorted by"
         ):
             len(read_transitions(path, chunk_rows=chunk_rows))
 
@@ -274,8 +288,8 @@ def test_a_time_that_occurs_twice(tmp_path):
     path = text_file(tmp_path / "data.csv", "track,time,x\na,0,1\na,1,3\na,1,2\nb,0,1\n")
     with pytest.raises(InputError, match=r"data\.csv: track a has the time 1 twice, in line 3 and in line 4"):
         read_transitions(path)
-    with pytest.raises(InputError, match=r"data\.csv: track a has the time 1 twice, in an earlier part and in line 4"):
-        len(read_transitions(path, chunk_rows=2))
+    with pytest.raises(InputError, match=r"time 1 twice, in line 3 of .*data\.csv and in line 4 of .*data\.csv"):
+        len(read_transitions(path, chunk_rows=1))
 
 
 # CSV
@@ -302,13 +316,62 @@ def test_text_among_numbers_is_found_in_its_row(tmp_path, kind):
             len(read_transitions(path, state="x", chunk_rows=chunk_rows))
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    quotes=st.sampled_from(["none", "names", "line breaks"]),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    separator=st.sampled_from([",", ";", "\t"]),
+    blank=st.booleans(),
+    mark=st.booleans(),
+    closed=st.booleans(),
+    chunk_rows=st.integers(2, 15),
+    seed=st.integers(0, 1000),
+)
+def test_a_file_in_ranges_is_the_whole_file(
+    tmp_path_factory, quotes, end, separator, blank, mark, closed, chunk_rows, seed
+):
+    rng = np.random.default_rng(seed)
+    blank &= end != "\r"  # pandas loses lines there
+    lines = [separator.join(['"a name"' if quotes == "names" else "name", "track", "time", "x"])]
+    for i in range(30):
+        name = {"none": "é" * rng.integers(5), "names": '"say ""x"""', "line breaks": f'"{i}{end}{end}"'}[quotes]
+        lines.append(separator.join([name, str(i // 10), repr(0.1 * (i % 10)), repr(float(rng.normal()))]))
+        lines += [""] * (blank and rng.random() < 0.2)
+    text = end * blank + end.join(lines) + end * closed
+    path = tmp_path_factory.mktemp("files") / "data.csv"
+    path.write_bytes(text.encode("utf-8-sig" if mark else "utf-8"))
+    data = read_transitions(path, state="x", chunk_rows=chunk_rows)
+    assert_same(gathered(data), read_transitions(path, state="x"))
+    if end != "\r" and chunk_rows < 8:
+        assert len(data.parts) > 2
+
+
+def test_line_breaks_within_quotes_that_come_late(tmp_path, monkeypatch):
+    monkeypatch.setattr("itofit.data.reading.csv_ranges.BEGINNING", 40)
+    rows = [f"{i},{i}," for i in range(20)]
+    rows[10] = '10,10,"a' + 50 * "\n" + '"'
+    path = text_file(tmp_path / "data.csv", "\n".join(["time,x,name", *rows]) + "\n")
+    assert len(read_transitions(path)) == 19
+    with pytest.raises(InputError, match=r"data\.csv: there is a line break within quotes near byte \d+, .* Parquet"):
+        len(read_transitions(path, state="x", chunk_rows=3))
+
+
+def test_a_large_file_is_read_by_threads_and_workers(tmp_path):
+    path = written(tracks(), tmp_path / "data.csv")
+    data = read_transitions(path, chunk_rows=10)
+    assert isinstance(data, PartedTransitions)
+    assert len(data.parts) > 4
+    assert re.fullmatch(r".*data\.csv, bytes \d+ to \d+", data.parts[1].name)
+
+
 def test_blank_lines_in_a_single_column_are_gaps(tmp_path):
     path = text_file(tmp_path / "data.csv", "x\n0\n1\n\n5\n6\n")
-    for data in (read_transitions(path, dt=0.1), gathered(read_transitions(path, dt=0.1, chunk_rows=2))):
+    for data in (read_transitions(path, dt=0.1), gathered(read_transitions(path, dt=0.1, chunk_rows=1))):
         equal(data.inputs.ravel(), [0, 5])
     bad = text_file(tmp_path / "bad.csv", "x\n0\n1\n\noops\n6\n")
-    with pytest.raises(InputError, match="'oops' in line 5"):
-        read_transitions(bad, dt=0.1)
+    for chunk_rows in (None, 1):
+        with pytest.raises(InputError, match="'oops' in line 5"):
+            len(read_transitions(bad, dt=0.1, chunk_rows=chunk_rows, state="x"))
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])

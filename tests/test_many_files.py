@@ -3,7 +3,9 @@
 import pickle
 import re
 import warnings
+from contextlib import contextmanager
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 import itofit
 from itofit import DataWarning, InputError, Transitions, read_transitions
 from itofit.data.large.parts import PartedTransitions
+from itofit.data.reading import interleaved
 from itofit.data.reading.label_ranges import shared_ranges
 
 equal = np.testing.assert_array_equal
@@ -93,11 +96,14 @@ def attempt(function, *arguments, **options):
     kind=st.sampled_from([".parquet", ".csv"]),
     labels=st.sampled_from(["int", "str", "category", None]),
     clock=st.sampled_from(["time", "dates", "dt"]),
-    order=st.sampled_from(["tracks", "times", "files shuffled", "rows shuffled"]),
+    order=st.sampled_from(["tracks", "times", "files shuffled", "rows shuffled", "one file, shuffled"]),
+    window=st.sampled_from([1, 5, 20, 1000]),
     driven=st.booleans(),
     seed=st.integers(0, 10_000),
 )
-def test_files_are_one_table(tmp_path_factory, lengths, cuts, rows, group, kind, labels, clock, order, driven, seed):
+def test_files_are_one_table(
+    tmp_path_factory, lengths, cuts, rows, group, kind, labels, clock, order, window, driven, seed
+):
     rng = np.random.default_rng(seed)
     if labels is None:
         lengths = [sum(lengths)]
@@ -106,6 +112,8 @@ def test_files_are_one_table(tmp_path_factory, lengths, cuts, rows, group, kind,
         table["time"] = pd.Timestamp("2024-01-01") + pd.to_timedelta((table["time"] * 1e6).round(), unit="us")
     if order == "times" and clock != "dt":
         table = table.sort_values("time", kind="stable", ignore_index=True)
+    if order == "one file, shuffled" and clock != "dt":
+        table, cuts = table.sample(frac=1, random_state=seed), []
     pieces = cut(table, [c for c in cuts if c <= len(table)])
     if order == "files shuffled" and clock != "dt":
         rng.shuffle(pieces)
@@ -130,13 +138,142 @@ def test_files_are_one_table(tmp_path_factory, lengths, cuts, rows, group, kind,
         assert attempt(gathered, data) is None
         return
     assert_same(whole, expected)
-    try:
+    with windows_of(window):
         parts = quietly(gathered, data)
-    except InputError as error:  # rows of one file, in several parts, are not sorted
-        if order != "rows shuffled" or not re.search("overlap in time|go backward", str(error)):
-            raise
-        return
     assert_same(parts, expected, in_order=order == "tracks")
+
+
+@contextmanager
+def windows_of(n_rows, most_reads=1e9):
+    """Rows in no order of time are read in windows of about so many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interleaved, "WINDOW_ROWS", (n_rows,))
+        patch.setattr(interleaved, "MOST_READS", most_reads)
+        yield
+
+
+# In no order
+
+
+def in_row_groups(pieces, path):
+    """One file with these row groups."""
+    with pq.ParquetWriter(path, pa.Table.from_pandas(pieces[0], preserve_index=False).schema) as writer:
+        for piece in pieces:
+            writer.write_table(pa.Table.from_pandas(piece, preserve_index=False))
+    return path
+
+
+def late(table, by):
+    """Rows sorted by time over all tracks, but for delays of up to so many rows."""
+    rng = np.random.default_rng(0)
+    table = table.sort_values("time", kind="stable", ignore_index=True)
+    return table.iloc[np.argsort(np.arange(len(table)) + rng.uniform(0, by, len(table)), kind="stable")]
+
+
+ORDERS = {
+    "row groups shuffled": lambda table: [
+        cut(table, range(20, 400, 20))[i] for i in np.random.default_rng(0).permutation(20)
+    ],
+    "rows shuffled": lambda table: cut(table.sample(frac=1, random_state=0), range(20, 400, 20)),
+    "every other row": lambda table: cut(pd.concat([table[::2], table[1::2]]), range(20, 400, 20)),
+    "late rows": lambda table: cut(late(table, 15), range(20, 400, 20)),
+}
+HOW = {"time": "time", "state": "x", "track": "track"}
+
+
+@pytest.mark.parametrize("window", [25, 60, 100_000])
+@pytest.mark.parametrize("order", ORDERS)
+def test_rows_of_one_file_in_any_order(tmp_path, order, window):
+    pieces = ORDERS[order](tracks([150, 1, 80, 169]))
+    path = in_row_groups(pieces, tmp_path / "rows.parquet")
+    expected = quietly(Transitions.from_dataframe, pd.concat(pieces), **HOW)
+    with windows_of(window):
+        data = read_transitions(path, chunk_rows=45, **HOW)
+        assert_same(quietly(gathered, data), expected, in_order=order != "late rows" or window > 1000)
+        sections = {len(part.reading.sections) for part in data.parts if hasattr(part.reading, "window")}
+    assert sections or order == "late rows"
+    if order == "late rows" and window == 60:  # few are read for each window of times
+        assert max(sections) <= 6
+    if order == "row groups shuffled" and window == 60:
+        assert max(sections) <= 6
+
+
+def test_only_what_is_not_in_order_is_read_in_windows(tmp_path):
+    table = tracks([50] * 8, gaps=0)
+    for i, piece in enumerate(cut(table, range(100, 400, 100))):
+        mixed = piece.sample(frac=1, random_state=0) if i == 2 else piece
+        written(mixed, tmp_path / f"{i}.parquet", 20)
+    with windows_of(50):
+        data = read_transitions(tmp_path, chunk_rows=20, **HOW)
+        assert_same(quietly(gathered, data), Transitions.from_dataframe(table, **HOW), in_order=False)
+    names = [part.name for part in data.parts]
+    assert sum("window" in name for name in names) == 2
+    assert all("2.parquet" in name for name in names if "window" in name)
+    assert len(names) == 15 + 2
+
+
+def test_the_same_model_to_the_last_bit_from_rows_in_any_order(tmp_path):
+    rng = np.random.default_rng(0)
+    x = np.zeros((20, 60))
+    for i in range(59):
+        x[:, i + 1] = 0.9 * x[:, i] + 0.3 * rng.normal(size=20)
+    table = pd.DataFrame({"track": np.repeat(np.arange(20), 60), "time": np.tile(0.1 * np.arange(60), 20)})
+    table = table.assign(x=x.ravel()).sample(frac=1, random_state=0)
+    with pytest.warns(DataWarning, match="20 of 20 tracks were not in the order"):
+        one = itofit.fit(Transitions.from_dataframe(table, **HOW), rng=0)
+    path = in_row_groups(cut(table, range(100, 1200, 100)), tmp_path / "rows.parquet")
+    data = read_transitions(path, chunk_rows=150)
+    with windows_of(300), pytest.warns(DataWarning, match="20 of 20 tracks were not in the order"):
+        other = itofit.fit(data, rng=0)
+    assert len(data.parts) == 4
+    grid = np.linspace(-1, 1, 20)
+    equal(other.drift(grid, return_std=True), one.drift(grid, return_std=True))
+    equal(other.covariance(grid, return_std=True), one.covariance(grid, return_std=True))
+
+
+def test_rows_without_a_time_in_no_order(tmp_path):
+    table = tracks([40, 40], gaps=0)
+    mixed = pd.concat([table[::2], table[1::2]], ignore_index=True)
+    mixed.loc[[5, 50, 51], "time"] = np.nan  # each follows a row in its row group
+    pieces = cut(mixed, [20, 40, 60])
+    path = in_row_groups(pieces, tmp_path / "rows.parquet")
+    expected = quietly(Transitions.from_dataframe, mixed, **HOW)
+    with windows_of(15):
+        assert_same(quietly(gathered, read_transitions(path, chunk_rows=20, **HOW)), expected)
+    mixed.loc[60, "time"] = np.nan  # the first of its row group
+    path = in_row_groups(cut(mixed, [20, 40, 60]), tmp_path / "rows.parquet")
+    expected = quietly(Transitions.from_dataframe, mixed, **HOW)
+    data = read_transitions(path, chunk_rows=20, **HOW)
+    with windows_of(15), pytest.raises(InputError, match=r"^row 60 has no time, and it is not known which row it foll"):
+        len(data)
+    with windows_of(1000):  # with all of its track
+        assert_same(quietly(gathered, data), expected)
+
+
+def test_the_same_time_in_two_row_groups(tmp_path):
+    table = tracks([40], gaps=0)
+    table.loc[33, "time"] = table.loc[3, "time"]
+    path = in_row_groups(cut(table, [20]), tmp_path / "rows.parquet")
+    with pytest.raises(
+        InputError, match=r"track 0 has the time [0-9.]+ twice, in row 3 of .*rows.parquet and in row 33 of .*rows.parq"
+    ):
+        len(read_transitions(path, chunk_rows=20, **HOW))
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of dask.dataframe.read_parquet
+def test_what_is_too_far_from_any_order_is_to_be_sorted_once(tmp_path):
+    dask = pytest.importorskip("dask.dataframe")
+    table = tracks([200] * 4, gaps=0)
+    path = written(table.sample(frac=1, random_state=0), tmp_path / "rows.parquet", 20)
+    data = read_transitions(path, chunk_rows=20, **HOW)
+    with windows_of(20, most_reads=16), pytest.raises(InputError, match="read them 28 times; sort them once") as error:
+        len(data)
+    (advice,) = re.findall(r"as with (.*), and read the result", str(error.value))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        exec(advice, {"dask": SimpleNamespace(dataframe=dask)})
+        found = read_transitions("sorted", chunk_rows=20, **HOW)
+        assert_same(quietly(gathered, found), Transitions.from_dataframe(table, **HOW), in_order=False)
 
 
 def test_the_same_model_from_any_files(tmp_path):
@@ -373,7 +510,7 @@ def test_overlap_of_dates_and_of_one_trajectory(tmp_path):
         written(pd.DataFrame({"time": own, "x": np.arange(float(len(own)))}), tmp_path / f"{i}.csv")
     data = read_transitions(tmp_path, unit="h", chunk_rows=5)
     with pytest.raises(
-        InputError, match=r"the trajectory overlap .* 2024-01-01T00:00:00.* to 2024-01-01T09.*give track"
+        InputError, match=r"the trajectory overlap .* 2024-01-01T0[05]:00:00.* to 2024-01-01T09.*give track"
     ):
         len(data)
     with pytest.raises(InputError, match=r"the trajectory overlap in time|the trajectory has the time .* twice"):

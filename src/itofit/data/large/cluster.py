@@ -19,23 +19,19 @@ import platform
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from io import BytesIO
-from pathlib import Path
 from threading import Event
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from itofit._blocks import one_thread
 from itofit._checks import Either, InputError, Option
 from itofit._version import __version__
 from itofit.data.large.blocked import BlockedTransitions
+from itofit.data.large.packing import Client, Future, packed, unpacked
 from itofit.data.large.parts import PartedTransitions
 from itofit.data.passes import Data, Done, Shown, Stretched, sums_of_stretch
 
-Client: TypeAlias = Any
-"""A distributed.Client."""
-Future: TypeAlias = Any
-"""A distributed.Future."""
+__all__ = ["Client", "Cluster", "ClusterError", "Pass", "checked_client", "on_cluster"]
+
 D = TypeVar("D", bound=Data)
 S = TypeVar("S")
 T = TypeVar("T")
@@ -100,7 +96,7 @@ class Cluster:
         """The sums over all stretches, in one graph."""
         own = Pass(function, most_rows, f"itofit-{uuid.uuid4().hex[:12]}")
         began = time.monotonic()
-        total: Done = self._told(own.graph(stretches), own.name, shown)
+        total: Done = self._told(own.graph(stretches, self.client), own.name, shown)
         shown(total.n_rows)
         self.n_passes, self.seconds = self.n_passes + 1, self.seconds + time.monotonic() - began
         return total
@@ -113,9 +109,10 @@ class Cluster:
         name = f"itofit-{uuid.uuid4().hex[:12]}"
         size = max(1, len(items) // (TASKS_PER_THREAD * self.n_threads))
         bundles = [items[i : i + size] for i in range(0, len(items), size)]
-        graph: dict[Any, Any] = {(name, "function"): _dumps(function)}
+        graph: dict[Any, Any] = {(name, "function"): packed(function, self.client).data}
         for i, bundle in enumerate(bundles):
-            graph[name + "-bundle", i] = (do_bundle, (name, "function"), _dumps(bundle), name, i, Software.here())
+            own = packed(bundle, self.client)
+            graph[name + "-bundle", i] = (do_bundle, (name, "function"), *own, name, i, Software.here())
         results: list[T] = self._told(graph | tree(name + "-bundle", len(bundles), join_lists, name), name, shown)
         return results
 
@@ -222,12 +219,12 @@ class Pass(NamedTuple):
     most_rows: int | None
     name: str
 
-    def graph(self, stretches: Sequence[Stretched]) -> dict[Any, Any]:
+    def graph(self, stretches: Sequence[Stretched], client: Client) -> dict[Any, Any]:
         """Its tasks."""
         software, function = Software.here(), (self.name, "function")
-        graph: dict[Any, Any] = {function: _dumps((self.function, self.most_rows))}
+        graph: dict[Any, Any] = {function: packed((self.function, self.most_rows), client).data}
         for i, stretch in enumerate(stretches):
-            graph[self.name + "-stretch", i] = (do_stretch, function, _dumps(stretch), self.name, software)
+            graph[self.name + "-stretch", i] = (do_stretch, function, *packed(stretch, client), self.name, software)
         return graph | tree(self.name + "-stretch", len(stretches), join_done, self.name)
 
 
@@ -248,27 +245,27 @@ def tree(leaves: str, n: int, join: Callable[[list[Any]], Any], name: str) -> di
 # What workers do
 
 
-def do_stretch(work: bytes, stretch: bytes, topic: str, software: Software) -> Done:
+def do_stretch(work: bytes, stretch: bytes, held: list[Any], topic: str, software: Software) -> Done:
     """Add up a stretch, and tell whoever listens."""
     from distributed import get_worker  # noqa: PLC0415  (an extra)
 
     _check_software(software)
-    function, most_rows = _loads(work)
-    own: Stretched = _loads(stretch)
+    function, most_rows = unpacked(work)
+    own: Stretched = unpacked(stretch, held)
     with one_thread():
         done = sums_of_stretch(own, function, most_rows)
     get_worker().log_event(topic, (own.first, done.n_rows))
     return done
 
 
-def do_bundle(work: bytes, bundle: bytes, topic: str, number: int, software: Software) -> list[Any]:
+def do_bundle(work: bytes, bundle: bytes, held: list[Any], topic: str, number: int, software: Software) -> list[Any]:
     """The result of a function for each of some items."""
     from distributed import get_worker  # noqa: PLC0415  (an extra)
 
     _check_software(software)
-    function = _loads(work)
+    function = unpacked(work)
     with one_thread():
-        results = [function(item) for item in _loads(bundle)]
+        results = [function(item) for item in unpacked(bundle, held)]
     get_worker().log_event(topic, (number, len(results)))
     return results
 
@@ -307,25 +304,6 @@ def _cannot_work(who: str, error: BaseException) -> ClusterError:
     )
 
 
-def _dumps(thing: object) -> bytes:
-    """Something to send; paths relative to the directory of this process become absolute."""
-    cloudpickle = import_module("cloudpickle")  # it comes with Dask
-
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc, name-defined]
-        def reducer_override(self, each: Any) -> Any:  # noqa: ANN401
-            if isinstance(each, Path) and not each.is_absolute():
-                return type(each), (str(each.absolute()),)
-            return super().reducer_override(each)
-
-    target = BytesIO()
-    Pickler(target).dump(thing)
-    return target.getvalue()
-
-
-def _loads(data: bytes) -> Any:  # noqa: ANN401
-    return import_module("cloudpickle").loads(data)
-
-
 # Data
 
 
@@ -348,9 +326,9 @@ def on_cluster(data: D, client: object) -> D:
             "{client}: workers cannot read these data, which come block by block from one source; {advice}",
             client=Option("client"),
             advice=Either(
-                python="they can read Parquet files and directories of files (read_transitions), Dask data frames "
-                "(Transitions.from_dask), and parts of your own (itofit.data.large.parts.PartedTransitions)",
-                command="they can read Parquet files and directories of Parquet or CSV files",
+                python="they can read Parquet and CSV files and directories of these (read_transitions), Dask data "
+                "frames (Transitions.from_dask), and parts of your own (itofit.data.large.parts.PartedTransitions)",
+                command="they can read Parquet and CSV files and directories of these",
             ),
         )
     return data

@@ -225,19 +225,10 @@ class PartedTransitions(WithUnits):
     def split(
         self, held_out: float = 0.1, *, by: Literal["rows"] = "rows", rng: RNG = None
     ) -> tuple[PartedTransitions, PartedTransitions]:
-        """Two parts at random, one to learn from and one held out; a pass over either reads all of the data.
+        """Data to learn from and data held out, at random, in the same parts and on the same machines as these.
 
-        Parameters
-        ----------
-        held_out : float
-            Share of the transitions that is held out, between 0 and 1; at least one is on each side.
-        by : {"rows"}
-            Single transitions. Whole trajectories can be held out of `Transitions` in memory alone.
-        rng : int, Generator or None
-
-        Returns
-        -------
-        rest, held_out : PartedTransitions
+        Arguments are those of `BlockedTransitions.split`. Which transitions are held out depends on neither the parts
+        nor the workers.
         """
         split = split_of_rows(self, held_out, by, rng, "in parts")
         starts = np.cumsum([0, *self.lengths])

@@ -8,8 +8,8 @@ each of its tracks had before, and only those tracks cross that are in several u
     unit 2    c d d d                  ends: c, d;       needs the last observation of c in unit 1
 
 A first look at all units returns the ends of their tracks, `Ends`; `reading/track_plan.py` puts those of a track in
-the order of their times, whatever the order of the units, and gives each unit what it needs, `Before`. Rows of a track
-in two units must not overlap in time.
+the order of their times, whatever the order of the units, and gives each unit what it needs, `Before`. Where rows of a
+track in two units overlap in time, `reading/interleaved.py` cuts the rows into other units first, in which they do not.
 
 A section is what is read as one part of the data: one unit, or several if these are small, as many files may be.
 
@@ -20,6 +20,7 @@ last rows (k,), last rows (k, s).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ import numpy.typing as npt
 from itofit._checks import Float, Int
 from itofit.data.frames.layout import Layout
 from itofit.data.frames.table_columns import Table
+from itofit.data.reading.file_errors import errors_naming
 from itofit.data.reading.label_ranges import Ranges
 from itofit.data.rows import slices
 from itofit.data.step_limits import StepLimits
@@ -48,6 +50,20 @@ class Section(Protocol):
     @property
     def units(self) -> Sequence[str]:
         """What errors call its units."""
+        ...
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """For each unit what it is a piece of, as a file: rows of a track must not overlap in time in two of these."""
+        ...
+
+    @property
+    def dask_frame(self) -> str:
+        """Python code for a Dask data frame of what it is a piece of, for the advice to sort it."""
+        ...
+
+    def pieces(self) -> Sequence[Section]:
+        """The smallest sections that it can be cut into."""
         ...
 
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
@@ -136,24 +152,78 @@ class Reading(NamedTuple):
     origin: Any  # what times count from
     shared: Sequence[Ranges | None] = ()  # for each unit: which labels other units may have, all if that is not known
 
+    @property
+    def name(self) -> str:
+        """That of the section."""
+        return self.section.name
+
+    @property
+    def units(self) -> Sequence[str]:
+        """Those of the section."""
+        return self.section.units
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """Those of the section."""
+        return self.section.sources
+
     def in_order(self) -> Iterator[Ordered]:
         """The tables that have rows."""
-        for unit, table in self.section.tables(self.layout):
-            observations, _, n_untracked = self.layout.observations(table, self.origin)
+        for unit, observations, n_untracked in observed(self.section, self.layout, self.origin):
             if len(observations.track):
                 yield Ordered(unit, *in_order(observations, sort=True), n_untracked)
             elif n_untracked:
                 yield Ordered(unit, observations, np.zeros(0, dtype=np.intp), n_untracked)
 
-    def joined(self, observations: Observations, before: Before | None, *, checked: bool) -> Observations:
-        """The rows of a table, each track after its last observation before.
+    def pieces(self) -> list[Reading]:
+        """The same of the smallest sections, of which all labels are told."""
+        return [self._replace(section=piece, shared=()) for piece in self.section.pieces()]
 
-        Raise, unless it was checked, if the table goes back behind what was before it.
-        """
-        joined = observations if before is None else before.joined(observations)
-        if not checked:
-            in_order(joined, sort=False)
-        return joined
+
+def observed(section: Section, layout: Layout, origin: Any) -> Iterator[tuple[int, Observations, int]]:  # noqa: ANN401
+    """Units of a section, the rows of each of its tables, and how many have no track."""
+    for unit, table in section.tables(layout):
+        with errors_naming(section.sources[unit] or section.units[unit]):
+            observations, _, n_untracked = layout.observations(table, origin)
+        yield unit, observations, n_untracked
+
+
+class TablesInOrder(Protocol):
+    """What `Reading` has, and any other way to rows of units in order: it can be pickled."""
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        ...
+
+    @property
+    def units(self) -> Sequence[str]:
+        """What errors call its units."""
+        ...
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """What each unit is a piece of."""
+        ...
+
+    @property
+    def layout(self) -> Layout:
+        """Which columns hold what."""
+        ...
+
+    @property
+    def limits(self) -> StepLimits:
+        """The shortest and the longest time of a move."""
+        ...
+
+    @property
+    def shared(self) -> Sequence[Ranges | None]:
+        """For each unit: which labels other units may have, all if that is not known."""
+        ...
+
+    def in_order(self) -> Iterator[Ordered]:
+        """The tables that have rows."""
+        ...
 
 
 class TrackPart:
@@ -161,18 +231,18 @@ class TrackPart:
 
     Parameters
     ----------
-    reading : Reading
+    reading : TablesInOrder
     before : dict of Before
         By numbers of units: the last observations of tracks that come from other units.
     """
 
-    def __init__(self, reading: Reading, before: dict[int, Before]) -> None:
+    def __init__(self, reading: TablesInOrder, before: dict[int, Before]) -> None:
         self.reading, self.before = reading, before
 
     @property
     def name(self) -> str:
         """That of the section."""
-        return self.reading.section.name
+        return self.reading.name
 
     def blocks(self) -> Iterator[Transitions]:
         """Its transitions, in the order of tracks and times within each of its tables."""
@@ -188,7 +258,9 @@ class TrackPart:
             else:
                 before = self.before.get(table.unit)
             previous = table
-            joined = self.reading.joined(table.observations, before, checked=not goes_on)
+            joined = table.observations if before is None else before.joined(table.observations)
+            if goes_on:
+                in_order(joined, sort=False)  # it was so in the first look
             moves = moves_between(joined, self.reading.layout.dt)
             kept = self.reading.limits.allow(moves.h) & complete(moves.start)  # but for covariates all are complete
             if kept.any():
@@ -211,6 +283,7 @@ class Ends(NamedTuple):
     unsorted: Labels  # tracks whose rows were not in order
     n_inner: int = 0  # tracks that cannot be in another unit, and of which nothing else is told
     n_inner_single: int = 0  # of these, with one row
+    goes_back: bool = False  # whether one of its tables goes back in time behind an earlier one
 
     def within(self, ranges: Ranges) -> Ends:
         """Those of tracks whose labels are within some ranges."""
@@ -228,13 +301,15 @@ class Ends(NamedTuple):
         )
 
 
-def ends_of(reading: Reading) -> dict[int, Ends]:
+def ends_of(reading: TablesInOrder) -> dict[int, Ends]:
     """Those of each unit of a section that has rows."""
     parts: dict[int, list[Ends]] = {}
     last: dict[int, Before] = {}
     for table in reading.in_order():
         before = last.get(table.unit)
-        own = _ends_of_table(reading, table, before)
+        source = reading.sources[table.unit]
+        with errors_naming(source) if source else nullcontext():  # a window names the files itself
+            own = _ends_of_table(reading, table, before)
         parts.setdefault(table.unit, []).append(own)
         last[table.unit] = own.last if before is None else before.updated(own.last)
     ends = {unit: own[0] if len(own) == 1 else _joined_ends(own, last[unit]) for unit, own in parts.items()}
@@ -244,7 +319,7 @@ def ends_of(reading: Reading) -> dict[int, Ends]:
     return ends
 
 
-def _ends_of_table(reading: Reading, table: Ordered, before: Before | None) -> Ends:
+def _ends_of_table(reading: TablesInOrder, table: Ordered, before: Before | None) -> Ends:
     observations, n_untracked = table.observations, table.n_untracked
     n_columns = observations.states.shape[1] - observations.n_covariates
     if not len(observations.track):
@@ -252,7 +327,9 @@ def _ends_of_table(reading: Reading, table: Ordered, before: Before | None) -> E
         last = Before(labels_of(observations)[:0], observations.states, observations.clock)
         none = np.zeros(0, dtype=bool)
         return Ends(last, empty, empty, none, none.astype(np.intp), 0, 0, (np.inf, 0.0), n_untracked, last.labels)
-    joined = reading.joined(observations, before, checked=before is None)
+    joined = observations if before is None else before.joined(observations)
+    if goes_back := before is not None and len(in_order(joined._replace(files=None), sort=True)[1]) > 0:
+        joined = observations  # what is counted here is counted again in other units
     starts, h = starts_of_moves(joined, reading.layout.dt)
     allowed = reading.limits.allow(h)
     known = complete(joined.states[:, n_columns:].take(starts, axis=0))
@@ -273,6 +350,7 @@ def _ends_of_table(reading: Reading, table: Ordered, before: Before | None) -> E
         (float(h.min()), float(h.max())) if len(h) else (np.inf, 0.0),
         n_untracked,
         labels[table.unsorted],
+        goes_back=goes_back,
     )
 
 
@@ -299,6 +377,7 @@ def _joined_ends(parts: Sequence[Ends], last: Before) -> Ends:
         (min(part.span[0] for part in parts), max(part.span[1] for part in parts)),
         sum(part.n_untracked for part in parts),
         np.unique(np.concatenate([part.unsorted for part in parts])),
+        goes_back=any(part.goes_back for part in parts),
     )
 
 

@@ -1,6 +1,7 @@
-"""Files that are read as one table, whole or in sections: several small files, or a large one in batches.
+"""Files that are read as one table, whole or in sections: several small files, or a range of a large one.
 
-They are CSV files, or others whose readers are a `RowReader`: all but Parquet and NPZ files.
+They are CSV files, or others whose readers are a `RowReader`: all but Parquet and NPZ files. A large file that cannot
+be read in ranges, since it is compressed or no CSV file, is a section that is read in batches.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from itofit._checks import InputError
 from itofit.data.frames.file_rows import FileRows
 from itofit.data.frames.layout import Layout, Table, optional
 from itofit.data.reading.arrow_files import ArrowFile
+from itofit.data.reading.csv_ranges import ByteRange, CsvRange, byte_ranges
 from itofit.data.reading.excel_files import Excel
 from itofit.data.reading.file_errors import errors_naming
 from itofit.data.reading.file_kinds import kind_by_name
@@ -25,6 +27,8 @@ from itofit.data.reading.readers import Csv, RowReader, size_of_text
 
 ROW_BYTES = 32
 """Rough size of a row of text."""
+MOST_RANGES = 20_000
+"""Of a file: with more rows, ranges are longer."""
 
 
 READERS: dict[str, type[Csv | JsonLines | ArrowFile | Npy]] = {
@@ -44,16 +48,22 @@ def row_reader(file: AnyFile, sheet: str | None = None) -> RowReader:
 
 
 class KeyedFile(NamedTuple):
-    """A file with the columns that its directories are called after."""
+    """A file or a range of it, with the columns that its directories are called after."""
 
     file: AnyFile
     keys: dict[str, Any]
     sheet: str | None = None
+    range: ByteRange | None = None
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return str(self.file) + (f", bytes {self.range.start} to {self.range.stop}" if self.range else "")
 
     @property
     def reader(self) -> RowReader:
-        """What reads it."""
-        return row_reader(self.file, self.sheet)
+        """What reads its rows."""
+        return row_reader(self.file, self.sheet) if self.range is None else CsvRange(Csv(self.file), self.range)
 
 
 class CsvFiles:
@@ -109,22 +119,36 @@ class CsvFiles:
         return [name]
 
     def sections(self, layout: Layout, n_rows: int) -> list[CsvSection]:
-        """Files in order: small ones together, until they have about so many rows, a large one for itself."""
+        """Files in order: small ones together, until they have about so many rows, a large one in ranges."""
         enough = n_rows * ROW_BYTES
         made: list[CsvSection] = []
         waiting: list[KeyedFile] = []
         n_bytes = 0
         for number, found in enumerate(self.files):
             size = size_of_text(found.file, found.size)
-            if waiting and n_bytes + size > 2 * enough:
+            if waiting and (n_bytes + size > 2 * enough or size > enough):
                 made.append(CsvSection(tuple(waiting), None))
                 waiting, n_bytes = [], 0
+            if size > enough:
+                made += self._of_large(number, n_rows)
+                continue
             waiting.append(self._keyed(number))
             n_bytes += size
             if n_bytes >= enough:
-                made.append(CsvSection(tuple(waiting), n_rows if len(waiting) == 1 else None))
+                made.append(CsvSection(tuple(waiting), None))
                 waiting, n_bytes = [], 0
         return [*made, CsvSection(tuple(waiting), None)] if waiting else made
+
+    def _of_large(self, number: int, n_rows: int) -> list[CsvSection]:
+        """The sections of a large file."""
+        own = self._keyed(number)
+        reader, ranges = own.reader, list[ByteRange]()
+        if isinstance(reader, Csv):
+            with errors_naming(own.file):
+                ranges = byte_ranges(reader, self.files[number].size, n_rows, MOST_RANGES)
+        if not ranges:
+            return [CsvSection((own,), n_rows)]
+        return [CsvSection((own._replace(range=each),), None) for each in ranges]
 
     def _keyed(self, number: int) -> KeyedFile:
         return KeyedFile(
@@ -133,7 +157,7 @@ class CsvFiles:
 
 
 class CsvSection:
-    """Several files, each read in one table, or a large one in batches of rows, in which times must increase."""
+    """Several files, each read in one table, a range of a large one, or such a file in batches of rows."""
 
     def __init__(self, files: tuple[KeyedFile, ...], batch_rows: int | None) -> None:
         self.files, self.batch_rows = files, batch_rows
@@ -141,13 +165,27 @@ class CsvSection:
     @property
     def name(self) -> str:
         """The file, or the files."""
-        names = [str(own.file) for own in self.files]
+        names = self.units
         return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)} files)"
 
     @property
     def units(self) -> list[str]:
+        """The files, or the range of one."""
+        return [own.name for own in self.files]
+
+    @property
+    def sources(self) -> list[str]:
         """The files."""
         return [str(own.file) for own in self.files]
+
+    @property
+    def dask_frame(self) -> str:
+        """The first of the files."""
+        return f"dask.dataframe.read_csv({self.sources[0]!r})"
+
+    def pieces(self) -> list[CsvSection]:
+        """Every file for itself."""
+        return [CsvSection((own,), self.batch_rows) for own in self.files]
 
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
         """The rows of each file in one table, or in several if they are read in batches."""

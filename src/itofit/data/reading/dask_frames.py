@@ -1,7 +1,8 @@
 """Dask data frames: every partition is a section, computed where it is read.
 
 A section holds the part of the frame's graph that its partition follows from, so that it can be sent to any worker,
-and nothing of a partition comes to the client but the ends of its tracks. Only the columns that are needed are asked
+and nothing of a partition comes to the client but the ends of its tracks. Partitions that were persisted stay with the
+workers that hold them (`large/packing.py`). Only the columns that are needed are asked
 for, which readers of Parquet files make use of.
 """
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from itofit._checks import InputError, Option
 from itofit.data.frames.layout import Layout, Table, optional
+from itofit.data.large.packing import Arrived, is_future
 from itofit.data.large.parts import PartedTransitions
 from itofit.data.reading.crossing import Section
 from itofit.data.reading.track_plan import parted
@@ -56,7 +58,7 @@ class DaskPartition:
     Parameters
     ----------
     graph : dict
-        All tasks that it follows from; they may be futures of a cluster that holds it.
+        All tasks that it follows from; they may be futures of a cluster that holds them.
     key : object
         Its own key.
     number, n_partitions : int
@@ -65,15 +67,6 @@ class DaskPartition:
 
     def __init__(self, graph: Graph, key: object, number: int, n_partitions: int) -> None:
         self.graph, self.key, self.number, self.n_partitions = graph, key, number, n_partitions
-
-    def __getstate__(self) -> dict[str, object]:
-        """What can be sent: no futures."""
-        if any(_is_future(task) for task in self.graph.values()):
-            raise InputError(
-                "the frame was persisted, and its partitions cannot be sent to workers: give the frame as it was "
-                "before persist(), or write it to Parquet files"
-            )
-        return self.__dict__
 
     @property
     def name(self) -> str:
@@ -84,6 +77,20 @@ class DaskPartition:
     def units(self) -> list[str]:
         """Itself."""
         return [self.name]
+
+    @property
+    def sources(self) -> list[str]:
+        """All partitions are of one frame."""
+        return [""]
+
+    @property
+    def dask_frame(self) -> str:
+        """What the frame is called here."""
+        return "frame"
+
+    def pieces(self) -> list[Section]:
+        """Itself."""
+        return [self]
 
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
         """Its rows in one table."""
@@ -101,13 +108,10 @@ class DaskPartition:
 
 def _here(key: object, task: Any) -> Any:  # noqa: ANN401
     """A task that can be done here: the data of one that a cluster has done already."""
-    if not _is_future(task):
+    if not is_future(task) and not isinstance(task, Arrived):
         return task
-    return optional("dask._task_spec", "a Dask data frame").DataNode(key, task.result())
-
-
-def _is_future(task: object) -> bool:
-    return type(task).__module__.partition(".")[0] == "distributed"
+    value = task.value if isinstance(task, Arrived) else task.result()
+    return optional("dask._task_spec", "a Dask data frame").DataNode(key, value)
 
 
 def _row(name: str, position: int) -> str:

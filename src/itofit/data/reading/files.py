@@ -30,7 +30,7 @@ from itofit.data.reading.file_layout import TRACKS, layout_of
 from itofit.data.reading.listing import Found, Paths, found_files, is_one_file
 from itofit.data.reading.numpy_files import ArrayParts, Npz
 from itofit.data.reading.parquet_files import ParquetFiles
-from itofit.data.reading.readers import Reader, kind_of
+from itofit.data.reading.readers import Csv, Reader, kind_of
 from itofit.data.reading.track_plan import parted
 from itofit.data.reading.wide_tables import WideFiles, WideReader, check_wide, wide_layout
 from itofit.data.rows import PASS_ROWS
@@ -78,9 +78,9 @@ def read_transitions(
     Up to 200 MB are read at once, as by `Transitions.from_dataframe`. More (`LARGE_FILE`) are read in parts, again in
     each pass of `fit`, with memory for a few parts and for the last rows of tracks. Several files are read as if they
     were one: tracks may go on from file to file, whatever the order of the files, and rows of different tracks may
-    alternate. Rows of a track need not be sorted by time within a part, but must not overlap in time in two of them; in
-    a large file of another kind than Parquet times must increase within each track. An error says so if that is not the
-    case.
+    alternate. Rows of a file may be in any order; far from the order of their times they are read several times, and an
+    error says how to sort them once if that is too often. Rows of a track must not overlap in time in two files, and in
+    a large file of another kind than CSV and Parquet times must increase within each track.
 
     Parameters
     ----------
@@ -165,6 +165,8 @@ def read_transitions(
                     option=Option("second_order", True),
                 )
             return _from_arrays(reader, form, dt, limits, n_rows, covariates, periodic).with_units(*given)
+        if n_rows is not None and isinstance(reader, Csv):
+            reader = CsvFiles([Found(reader.path, Path(path).stat().st_size, {})], path)  # type: ignore[arg-type]
         roles = time, state, track, dt, velocity, unit, covariates
         if wide:
             inner = layout_of(reader, texts, *roles, wide=True)

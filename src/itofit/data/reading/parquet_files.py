@@ -49,6 +49,7 @@ class Groups(NamedTuple):
 
     file: AnyFile
     groups: tuple[int, ...]
+    n_rows: tuple[int, ...]  # of each
     first_row: int  # number in the file of the first of them
     keys: dict[str, Any]
     n_bytes: int
@@ -62,6 +63,13 @@ class Groups(NamedTuple):
         if len(self.groups) < 2:
             return str(self.file) + "".join(f", row group {group}" for group in self.groups)
         return f"{self.file}, row groups {self.groups[0]} to {self.groups[-1]}"
+
+    def each(self) -> Iterator[Groups]:
+        """Every row group for itself."""
+        first = self.first_row
+        for group, n in zip(self.groups, self.n_rows, strict=True):
+            yield self._replace(groups=(group,), n_rows=(n,), first_row=first)
+            first += n
 
 
 class ParquetFiles:
@@ -154,7 +162,8 @@ class ParquetFiles:
             self._texts[id(footer.schema)] = tuple(names), texts
         ranges = {name: _joined_ranges([own[group] for group in groups]) for name, own in footer.label_ranges.items()}
         own = self._keys_of(number), footer.n_bytes, *self._texts[id(footer.schema)], ranges
-        return Groups(self.files[number].file, groups, first, *own)
+        n_rows = tuple(footer.n_rows[group] for group in groups)
+        return Groups(self.files[number].file, groups, n_rows, first, *own)
 
     def _keys_of(self, number: int) -> dict[str, Any]:
         return {name: values[number] for name, values in self.keys.items()}
@@ -298,6 +307,20 @@ class ParquetSection:
     def units(self) -> list[str]:
         """Files and row groups."""
         return [own.name for own in self.groups]
+
+    @property
+    def sources(self) -> list[str]:
+        """The files."""
+        return [str(own.file) for own in self.groups]
+
+    @property
+    def dask_frame(self) -> str:
+        """The first of the files."""
+        return f"dask.dataframe.read_parquet({self.sources[0]!r})"
+
+    def pieces(self) -> list[ParquetSection]:
+        """Every row group for itself."""
+        return [ParquetSection((group,), self.batch_rows) for own in self.groups for group in own.each()]
 
     def label_ranges(self, layout: Layout) -> list[LabelRange | None]:
         """The least and the greatest label of each unit; None where it is not known."""

@@ -196,6 +196,12 @@ class Csv:
         """The names of the columns; none if the file is empty."""
         return self._dialect().names
 
+    def begins_with_names(self) -> bool:
+        """Whether its first line that is not empty has the names of columns, with a mark between them."""
+        dialect = self._dialect()
+        commented = dialect.skipped and kind_of(self.path).endswith(WITHOUT_NAMES)
+        return dialect.header and dialect.separator != SPACES and not commented
+
     def _dialect(self) -> Dialect:
         """The separator and the names, from the first line that is not empty, in some files no comment either."""
         free = kind_of(self.path).endswith(WITHOUT_NAMES)

@@ -12,12 +12,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from itofit._checks import InputError, Message, Option
+from itofit._checks import InputError, Int, Message, Option
 from itofit.data.covariates import warn_of_unknown
 from itofit.data.frames.layout import Layout
 from itofit.data.frames.table_columns import UNITS
 from itofit.data.large.parts import Looked, PartedTransitions, Run
-from itofit.data.reading.crossing import Before, Ends, Labels, Reading, Section, TrackPart, ends_of, origin_of
+from itofit.data.reading.crossing import (
+    Before,
+    Ends,
+    Labels,
+    Reading,
+    Section,
+    TablesInOrder,
+    TrackPart,
+    ends_of,
+    origin_of,
+)
+from itofit.data.reading.interleaved import in_windows
 from itofit.data.reading.label_ranges import Ranges, shared_ranges
 from itofit.data.step_limits import StepLimits, none_within_limits
 from itofit.data.trajectories import Moves, complete, warn_of_left_out, warn_of_sorted
@@ -43,28 +54,36 @@ class FirstLook:
         """The parts that hold transitions, and how many."""
         origin = self._origin(run)
         shared = _shared(self.sections, self.layout)
-        readings = [
-            Reading(section, self.layout, self.limits, origin, own)
-            for section, own in zip(self.sections, shared, strict=True)
+        own = [
+            Reading(section, self.layout, self.limits, origin, ranges)
+            for section, ranges in zip(self.sections, shared, strict=True)
         ]
-        units = [
-            Unit(number, unit, own)
-            for number, ends in enumerate(run(ends_of, readings))
-            for unit, own in sorted(ends.items())
-        ]
-        if not units:
+        readings: list[TablesInOrder] = [*own]
+        ends = run(ends_of, readings)
+        plan = self._plan(readings, ends)
+        if plan is not None and (tangled := plan.tangled(origin)):
+            readings = in_windows(own, tangled, run)
+            known = {id(reading): told for reading, told in zip(own, ends, strict=True)}
+            new = [reading for reading in readings if id(reading) not in known]
+            known |= {id(reading): told for reading, told in zip(new, run(ends_of, new), strict=True)}
+            plan = self._plan(readings, [known[id(reading)] for reading in readings])
+        if plan is None:
             return Looked((), ())
-        plan = _Plan(units, self)
         plan.check(origin)
         plan.warn()
         before: list[dict[int, Before]] = [{} for _ in readings]
         lengths = [0] * len(readings)
-        for i, unit in enumerate(units):
+        for i, unit in enumerate(plan.units):
             lengths[unit.section] += int(plan.n_kept[i])
-            if (own := plan.before(i)) is not None:
-                before[unit.section][unit.number] = own
+            if (needed := plan.before(i)) is not None:
+                before[unit.section][unit.number] = needed
         held = [number for number, n in enumerate(lengths) if n]
         return Looked([TrackPart(readings[i], before[i]) for i in held], [lengths[i] for i in held])
+
+    def _plan(self, readings: Sequence[TablesInOrder], ends: Sequence[dict[int, Ends]]) -> _Plan | None:
+        """What follows what, given the ends of all units; None if there are no rows."""
+        units = [Unit(number, unit, own) for number, told in enumerate(ends) for unit, own in sorted(told.items())]
+        return _Plan(units, readings, self.layout, self.limits) if units else None
 
     def _origin(self, run: Run) -> Any:  # noqa: ANN401
         """What times count from: the first of them, as in one table of all rows."""
@@ -94,8 +113,10 @@ class _Plan:
         Transitions of each unit, with those that lead to it from others.
     """
 
-    def __init__(self, units: Sequence[Unit], look: FirstLook) -> None:
-        self.units, self.look = units, look
+    def __init__(
+        self, units: Sequence[Unit], readings: Sequence[TablesInOrder], layout: Layout, limits: StepLimits
+    ) -> None:
+        self.units, self.readings, self.layout, self.limits = units, readings, layout, limits
         self.ends = ends = [unit.ends for unit in units]
         self.unit = np.repeat(np.arange(len(ends)), [len(own.last.labels) for own in ends])
         self.labels = self._labels_of_one_kind()
@@ -117,7 +138,12 @@ class _Plan:
 
     def _name(self, unit: int) -> str:
         own = self.units[unit]
-        return self.look.sections[own.section].units[own.number]
+        return self.readings[own.section].units[own.number]
+
+    def _source(self, row: int) -> str:
+        """What the unit of a row is a piece of."""
+        own = self.units[int(self.unit[row])]
+        return self.readings[own.section].sources[own.number]
 
     def _labels_of_one_kind(self) -> Labels:
         """All labels, (n,); raise if some are whole numbers and others are not."""
@@ -129,7 +155,7 @@ class _Plan:
                 "{track}: {columns} must be of one type, but it holds whole numbers in {one} and {label!r} in {other}; "
                 "convert all of it to text",
                 track=Option("track"),
-                columns=" and ".join(f"column {name!r}" for name in self.look.layout.track),
+                columns=" and ".join(f"column {name!r}" for name in self.layout.track),
                 one=self._name(whole[0]),
                 label=str(labels[text[0]][0]),
                 other=self._name(text[0]),
@@ -148,15 +174,15 @@ class _Plan:
                 self.rows[order[place - 1]] = np.nan
 
     def _count(self) -> None:
-        d = len(self.look.layout.state + self.look.layout.velocity)
+        d = len(self.layout.state + self.layout.velocity)
         first_complete = np.concatenate([own.first_complete for own in self.ends])
         h = (
-            np.full(len(self.one), self.look.layout.dt)
+            np.full(len(self.one), self.layout.dt)
             if self.clock is None
             else self.first[self.next] - self.last[self.one]
         )
         moves = complete(self.rows[self.one, :d]) & first_complete[self.next]
-        allowed = moves & self.look.limits.allow(h)
+        allowed = moves & self.limits.allow(h)
         known = complete(self.rows[self.one])
         n = len(self.ends)
         crossing, unknown = (np.bincount(self.into[chosen], minlength=n) for chosen in (allowed, allowed & ~known))
@@ -166,20 +192,61 @@ class _Plan:
         low, high = np.array([own.span for own in self.ends]).T
         self.span = min(low.min(), h[moves].min(initial=np.inf)), max(high.max(), h[moves].max(initial=0.0))
 
+    def tangled(self, origin: Any) -> set[int]:  # noqa: ANN401
+        """The sections in which rows of a track are not in order: they overlap in time with those in another unit.
+
+        Raise if these are units of two files.
+        """
+        sections = {unit.section for unit in self.units if unit.ends.goes_back}
+        one, other = self._overlapping()
+        for pair in zip(one.tolist(), other.tolist(), strict=True):
+            if len({self._source(row) for row in pair}) > 1:
+                raise self._overlap(pair, origin)
+        section = np.array([unit.section for unit in self.units])[self.unit]  # of each row
+        chosen = np.isin(section, [*sections, *section[one], *section[other]])
+        while True:  # with all that lie between rows of theirs
+            low, high = (
+                np.full(self.track.max(initial=-1) + 1, np.inf),
+                np.full(self.track.max(initial=-1) + 1, -np.inf),
+            )
+            np.fmin.at(low, self.track[chosen], self.first[chosen])
+            np.fmax.at(high, self.track[chosen], self.last[chosen])
+            between = (self.first <= high[self.track]) & (self.last >= low[self.track])
+            wider = np.isin(section, section[chosen | between])
+            if (wider == chosen).all():
+                return sections | set(section[chosen].tolist())
+            chosen = wider
+
+    def _overlapping(self) -> tuple[Int, Int]:
+        """Rows of all tracks that overlap in time, (n,) each: that which lasts longest so far, and one that begins.
+
+        Every row that overlaps with another one is among them.
+        """
+        if self.clock is None:
+            return (np.zeros(0, dtype=np.intp),) * 2
+        order = np.lexsort((self.unit, self.first, self.track))
+        order = order[~np.isnan(self.first[order])]
+        by_last = np.argsort(self.last[order], kind="stable")
+        rank = np.empty(len(order), dtype=np.intp)
+        rank[by_last] = np.arange(len(order))
+        longest = np.maximum.accumulate(self.track[order] * len(order) + rank)  # of each track, for these are in order
+        holder = order[by_last[longest % max(len(order), 1)]]
+        again = self.track[order[1:]] == self.track[order[:-1]]
+        again &= self.last[holder[:-1]] >= self.first[order[1:]]
+        return holder[:-1][again], order[1:][again]
+
     def check(self, origin: Any) -> None:  # noqa: ANN401
         """Raise if rows of a track overlap in time in two units, or if no move took an allowed time."""
-        if self.clock is not None:
-            overlapping = np.flatnonzero(self.last[self.one] >= self.first[self.next])
-            if len(overlapping):
-                raise self._overlap(int(overlapping[0]), origin)
+        one, other = self._overlapping()
+        if len(one):
+            raise self._overlap((int(one[0]), int(other[0])), origin)
         if self.span[1] and not self.n_moves:
             raise none_within_limits(*self.span)
 
-    def _overlap(self, pair: int, origin: Any) -> InputError:  # noqa: ANN401
-        rows = [int(self.one[pair]), int(self.next[pair])]
+    def _overlap(self, rows: tuple[int, int], origin: Any) -> InputError:  # noqa: ANN401
         one, other = sorted(rows, key=lambda row: int(self.unit[row]))
-        shown = partial(_shown, origin=origin, unit=self.look.layout.unit)
-        named = bool(self.look.layout.track)
+        shown = partial(_shown, origin=origin, unit=self.layout.unit)
+        named = bool(self.layout.track)
         return InputError(
             "the rows of {track} overlap in time: those in {one} have the times {one_times}, those in {other} "
             "{other_times}; {advice}",
@@ -204,12 +271,17 @@ class _Plan:
     def warn(self) -> None:
         """Warn of rows that were sorted or left out."""
         unsorted = [own.unsorted for own in self.ends if len(own.unsorted)]
+        back = self.unit[self.one] > self.unit[self.next]  # from one unit to another: of two files that is no news
+        one, other = self.one[back].tolist(), self.next[back].tolist()
+        same = [self._source(a) == self._source(b) for a, b in zip(one, other, strict=True)]
+        if any(same):
+            unsorted.append(self.labels[self.one[back][same]])
         several = np.bincount(self.track, weights=np.concatenate([own.n_rows for own in self.ends])) > 1
         single = sum(own.n_inner_single for own in self.ends)
         inner = np.repeat([False, True], [single, sum(own.n_inner for own in self.ends) - single])
         n_rows = np.concatenate([several, inner]).astype(np.int8) + 1  # 1, or 2 for more
         if unsorted:
-            warn_of_sorted(len(np.unique(np.concatenate(unsorted))), len(n_rows) if self.look.layout.track else None)
+            warn_of_sorted(len(np.unique(np.concatenate(unsorted))), len(n_rows) if self.layout.track else None)
         warn_of_left_out(sum(own.n_untracked for own in self.ends), n_rows)
         warn_of_unknown(self.n_unknown, self.n_moves or 1)
 

@@ -124,6 +124,20 @@ class WideSection:
         """What errors call its units."""
         return self.section.units
 
+    @property
+    def sources(self) -> Sequence[str]:
+        """For each unit what it is a piece of."""
+        return self.section.sources
+
+    @property
+    def dask_frame(self) -> str:
+        """Python code for a Dask data frame of the wide table."""
+        return self.section.dask_frame
+
+    def pieces(self) -> list[WideSection]:
+        """The smallest sections that it can be cut into."""
+        return [WideSection(piece, self.inner) for piece in self.section.pieces()]
+
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
         """Numbers of units and their rows as long tables."""
         return ((unit, long_table(table, self.inner)) for unit, table in self.section.tables(self.inner))
