@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote
 
-from itofit._checks import InputError, Option
+from itofit._checks import InputError, Option, check_regular
 from itofit.data.frames.table_columns import MissingPackageError, optional
 
 TABLES = (".parquet", ".pq", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -128,6 +128,7 @@ def _here(path: str) -> list[Found]:
 
 
 def _local(file: Path) -> Found:
+    check_regular(file)
     return Found(file, file.stat().st_size, _keys(file.parts[:-1]))
 
 
