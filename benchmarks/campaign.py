@@ -23,15 +23,16 @@ import argparse
 import json
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import fuzz_equations
 import fuzz_files
 import fuzz_inputs
 import fuzz_kills
-import numpy as np
 import runs
-from common import write_results
+from common import RESULTS, write_results
+from random_equations import ALLOWED
 
 PARTS = {
     "inputs": (fuzz_inputs.trial, 10_000),
@@ -65,10 +66,30 @@ def summary(part, made):
     faults = [run for run in made if run["outcome"] == "fault"]
     row = {"part": part, "trials": len(made)}
     row |= {f"{outcome}s": sum(run["outcome"] == outcome for run in made) for outcome in ("answer", "refusal", "fault")}
+    row["longest_seconds"] = max(run.get("seconds", 0.0) for run in made)
     row["kinds"] = dict(Counter(run.get("kind", "") for run in made).most_common())
-    row["seconds_longest"] = max(run.get("seconds", np.nan) for run in made)
     row["faults_by_kind"] = dict(Counter(run.get("kind", "") for run in faults).most_common())
+    if part == "equations":
+        row |= of_sizes(made)
+    if part == "kills":
+        row["while_writing"] = sum(run["while_writing"] for run in made)
     return row, faults
+
+
+def of_sizes(made):
+    """Equations by size: how many, how many are worse than constants, and how many of other faults there are."""
+    judged = [run for run in made if run.get("above") is not None]
+    edges = [0, 130, 1_000, 100_001]
+    sizes = [[run for run in judged if low <= run["n"] < high] for low, high in pairwise(edges)]
+    return {
+        "smallest": min(run["n"] for run in made),
+        "largest": max(run["n"] for run in made),
+        "sizes": edges[1:-1],
+        "by_size": [len(some) for some in sizes],
+        "worse_by_size": [sum(not run["above"] <= ALLOWED for run in some) for some in sizes],
+        "worst": max(run["above"] for run in judged),
+        "other_faults": sum(run["outcome"] == "fault" and "above constants" not in run["text"] for run in made),
+    }
 
 
 def main():
@@ -84,7 +105,10 @@ def main():
         print(f"\nfault {run['case']} {run['seed']}: {run.get('kind', '')}\n    {run['text']}")
     print("\n" + json.dumps({name: value for name, value in row.items() if name != "kinds"}, indent=1))
     if given.results:
-        write_results(f"campaign_{given.part}", [row])
+        path = RESULTS / "campaign.json"
+        before = json.loads(path.read_text())["rows"] if path.exists() else []
+        rows = {each["part"]: each for each in [*before, row]}
+        write_results("campaign", [rows[part] for part in PARTS if part in rows])
     return int(bool(faults))
 
 
