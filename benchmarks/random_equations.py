@@ -218,7 +218,9 @@ def faults(sde, train, rng):
     drift, drift_std = sde.drift(x, return_std=True)
     covariance, covariance_std = sde.covariance(x, return_std=True)
     mean, step_covariance = sde.step_moments(x[:1000], float(train.h.mean()))
-    path = sde.simulate(train.inputs[:20], dt=float(train.h.mean()), n_steps=200, rng=0)
+    s = sde.n_inputs - sde.n_covariates
+    held = {"covariates": train.inputs[0, s:]} if sde.n_covariates else {}
+    path = sde.simulate(train.inputs[:20, :s], dt=float(train.h.mean()), n_steps=200, rng=0, **held)
     arrays = {"drift": drift, "drift_std": drift_std, "covariance": covariance, "covariance_std": covariance_std,
               "jacobian": sde.drift_jacobian(x[:500]), "diffusion": sde.diffusion(x), "step mean": mean,
               "step covariance": step_covariance, "path": path}  # fmt: skip

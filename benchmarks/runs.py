@@ -76,13 +76,7 @@ def main(doc, name, cases, measure, columns, *, seeds=10, fresh=False):
     """
     given = _arguments(doc, cases, seeds)
     wanted = [(case, seed) for case in given.cases for seed in range(given.first, given.first + given.seeds)]
-    kept = read_runs(given.output) if given.output else {}
-    todo = [key for key in wanted if key not in kept]
-    for run in _made(partial(_safely, measure), todo, given.jobs, fresh):
-        kept[run["case"], run["seed"]] = run
-        if given.output:
-            with given.output.open("a") as file:
-                file.write(json.dumps(run) + "\n")
+    kept = make(measure, wanted, jobs=given.jobs, output=given.output, fresh=fresh)
     before = read_runs(given.against) if given.against else {}
     rows = [_summary(case, cases[case], [kept[key] for key in wanted if key[0] == case], columns, before)
             for case in given.cases]  # fmt: skip
@@ -91,6 +85,18 @@ def main(doc, name, cases, measure, columns, *, seeds=10, fresh=False):
     if given.results:
         write_results(name, rows)
     return [kept[key] for key in wanted]
+
+
+def make(measure, wanted, *, jobs=1, output=None, fresh=False):
+    """The runs of cases and seeds that are wanted, by these; those that the file of output holds are not made again."""
+    kept = read_runs(output) if output else {}
+    todo = [key for key in wanted if key not in kept]
+    for run in _made(partial(_safely, measure), todo, jobs, fresh):
+        kept[run["case"], run["seed"]] = run
+        if output:
+            with output.open("a") as file:
+                file.write(json.dumps(run) + "\n")
+    return kept
 
 
 def read_runs(path):

@@ -23,6 +23,14 @@ def signed(value, error=None, digits=4):
     return text if error is None else f"{text} ± {error:.{digits}f}"
 
 
+def campaign(rows):
+    """One row for each part of the campaign of fuzzing."""
+    yield ["part", "trials", "answers", "refusals", "faults", "longest, seconds"]
+    for row in rows:
+        counts = [f"{row[name]:,}" for name in ("trials", "answers", "refusals", "faults")]
+        yield [f"`{row['part']}`", *counts, f"{row['longest_seconds']:.0f}"]
+
+
 def compared(rows, field):
     """One row for each value of a setting, one pair of columns of numbers."""
     yield ["experiment", field, "loss above the truth's", "minus the first", "worst seed", "iterations"]
@@ -622,6 +630,7 @@ TABLES = {
         jump_without="jump at the cut without the period",
         simulated="error of simulated means",
     ),
+    "campaign": campaign,
     "measurement_noise": measurement_noise,
     "checks": checks,
     "checks_right": checks_right,

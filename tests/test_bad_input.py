@@ -323,7 +323,7 @@ FITS = {
         lambda **how: quick_fit(Transitions(STEPS, 1e-150 * STEPS, 0.1), **how),
         "increments column 0 .* change its unit",
     ),
-    "h too small": (lambda **how: quick_fit(Transitions(STEPS, STEPS, 1e-300), **how), "increments column 0"),
+    "h too small": (lambda **how: quick_fit(Transitions(STEPS, STEPS, 1e-300), **how), "h must lie between"),
     "an array": (lambda **how: fit(X0, **how), "fit needs Transitions, got ndarray; see itofit.Transitions"),
     "a tuple": (lambda **how: fit((X0, X1, 0.1), **how), "fit needs Transitions, got tuple"),
     "nothing": (lambda **how: fit(None, **how), "fit needs Transitions, got NoneType"),

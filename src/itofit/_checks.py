@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -373,6 +373,22 @@ def generator(rng: RNG) -> tuple[np.random.Generator, int | None]:
         text = "{option} must be a whole number >= 0{others}, got {got}"
         raise InputError(text, option=Option("rng"), others=others, got=shown(rng))
     return np.random.default_rng(int(rng)), int(rng)
+
+
+def gone_through(value: object) -> list[Any] | None:
+    """All that something holds; None if it cannot be gone through, as an array without axes cannot."""
+    try:
+        return list(value)  # type: ignore[call-overload]
+    except TypeError:
+        return None
+
+
+def path_of(value: object, name: str = "path") -> str:
+    """The path of a file, which came as text or as an object that stands for one."""
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str) or "\0" in path:
+        raise InputError("{option} must be the path of a file, got {got}", option=Option(name), got=shown(value))
+    return path
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:

@@ -7,6 +7,8 @@ import sys
 import time
 from types import TracebackType
 
+from itofit._checks import flag
+
 PATIENCE = 2.0  # seconds before the line appears, unless it was asked for
 PAUSE = 0.1  # seconds between two updates
 BAR = 20  # characters
@@ -25,7 +27,7 @@ class Progress:
         if enabled is None:
             self.enabled, self.delay = _someone_watches(), PATIENCE
         else:
-            self.enabled, self.delay = enabled, 0.0
+            self.enabled, self.delay = flag("progress", enabled), 0.0
         self.began = time.monotonic()
         self.shown_at = -1.0
         self.label = ""

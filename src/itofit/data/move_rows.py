@@ -9,13 +9,23 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import RNG, Float, InputError, fraction, generator
+from itofit._checks import RNG, Float, InputError, fraction, generator, plain_array, shown
 from itofit.data.names import Kind, plural, shown_range
 from itofit.data.periods import surroundings_text
 from itofit.data.rows import slices
 from itofit.data.splitting import held_out_rows
 from itofit.data.units import NO_UNITS, Units, behind
 from itofit.data.with_units import WithUnits
+
+
+def _check_choice(rows: object, n: int) -> None:
+    """Raise unless they choose among n transitions: a mask, or indices."""
+    if not isinstance(rows, np.ndarray) or rows.ndim != 1 or (rows.size and rows.dtype.kind not in "biu"):
+        raise InputError(f"select transitions with a slice, a mask or an array of indices, got {shown(rows)}")
+    if rows.dtype.kind == "b" and len(rows) != n:
+        raise InputError(f"a mask must have one value for each of {plural(n, 'transition')}, got {len(rows)}")
+    if rows.dtype.kind in "iu" and rows.size and not -n <= rows.min() <= rows.max() < n:
+        raise InputError(f"there are {plural(n, 'transition')}, got indices from {rows.min()} to {rows.max()}")
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -106,9 +116,10 @@ class MoveRows(WithUnits):
     def __getitem__(self, rows: slice | npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Self:
         """Some of the transitions: a slice, a mask or an array of indices."""
         if isinstance(rows, list):
-            rows = np.asarray(rows)
-        if not isinstance(rows, slice) and (not isinstance(rows, np.ndarray) or rows.ndim != 1):
-            raise InputError(f"select transitions with a slice, a mask or an array of indices, got {rows!r}")
+            rows = plain_array("rows", rows)
+        if not isinstance(rows, slice):
+            _check_choice(rows, len(self))
+            rows = rows if rows.size else rows.astype(np.intp)
         groups = None if self.groups is None else self.groups[rows]
         chosen = self._trusted(self.inputs[rows], self.increments[rows], self.h[rows], groups, *self._variables)
         if not len(chosen):

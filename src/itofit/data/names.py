@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
-from itofit._checks import Either, Float, InputError, Message, Option, one_of
+from itofit._checks import Either, Float, InputError, Message, Option, gone_through, one_of, shown
 from itofit.data.units import NO_UNITS, Units, same_unit
 
 Kind = Literal["diffusion", "underdamped", "positions", "general"]
@@ -122,10 +122,11 @@ def underdamped_names(d: int, names: Names | None, velocity_names: Names | None 
 
 def checked_names(argument: str, names: Names, n: int) -> tuple[str, ...]:
     """The given names as a tuple; raise unless they are n different ones."""
-    given = (names,) if isinstance(names, str) or not isinstance(names, Iterable) else tuple(names)
+    listed = None if isinstance(names, str) else gone_through(names)
+    given = (names,) if listed is None else tuple(listed)
     if len(given) != n or not all(isinstance(name, str) and name.strip() for name in given):
-        text = "{option} must be {strings}, one for each variable, got {got!r}"
-        raise InputError(text, option=Option(argument), strings=plural(n, "string"), got=names)
+        text = "{option} must be {strings}, one for each variable, got {got}"
+        raise InputError(text, option=Option(argument), strings=plural(n, "string"), got=shown(names))
     if len(set(given)) < n:
         raise InputError("{option} must differ from each other, got {got!r}", option=Option(argument), got=names)
     return tuple(map(str, given))

@@ -31,9 +31,9 @@ def checked_periods(periodic: Periodic | None, names: tuple[str, ...]) -> Float:
         return periods
     if not isinstance(periodic, Mapping):
         raise InputError(
-            "{periodic} must be a dictionary from names to periods, such as {{'angle': 2 * np.pi}}, got {got!r}",
+            "{periodic} must be a dictionary from names to periods, such as {{'angle': 2 * np.pi}}, got {got}",
             periodic=Option("periodic"),
-            got=periodic,
+            got=shown(periodic),
         )
     for name, period in periodic.items():
         place = _place(name, names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import InputError, columns, columns_like, same_rows
+from itofit._checks import InputError, columns, columns_like, gone_through, same_rows
 from itofit.data.array_checks import checked_durations, checked_groups
 from itofit.data.covariates import Covariates, covariate_rows, moving, warn_of_unknown
 from itofit.data.frames.layout import ColumnNames, Layout, Table, checked_layout, moves_in_table
@@ -416,7 +416,7 @@ class Transitions(MoveRows, FromPositions):
 
         Groups of different sets that have the same label count as one.
         """
-        parts = list(parts)
+        parts = gone_through(parts) or []
         if not parts or not all(isinstance(part, Transitions) for part in parts):
             raise InputError("concatenate needs a list of Transitions, at least one")
         same_variables(parts)

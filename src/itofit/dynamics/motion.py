@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import RNG, Float, InputError, Option, count, float_array
+from itofit._checks import RNG, Float, InputError, Option, count, float_array, shown
 from itofit.data.names import did_you_mean, plural
 from itofit.data.periods import is_periodic
 from itofit.data.units import Units, behind
@@ -185,14 +185,14 @@ def _with_given(own: Float, box: Box, names: tuple[str, ...]) -> Float:
                 )
             edges[:, names.index(name)] = _ends(name, ends)
         return edges
-    given = np.asarray(box, dtype=float)
+    given = float_array("box", box)
     if given.shape == (2,) and len(names) == 1:
         given = given[:, None]
     if given.shape != (2, len(names)) or not (given[1] > given[0]).all():
         raise InputError(
             f"box must have shape (2, {len(names)}), the lower ends of {', '.join(names)} above the upper ends, or be "
             f"a "
-            f"dictionary such as {{{names[0]!r}: (-1, 1)}}, got {box!r}"
+            f"dictionary such as {{{names[0]!r}: (-1, 1)}}, got {shown(box)}"
         )
     return given
 
@@ -200,10 +200,10 @@ def _with_given(own: Float, box: Box, names: tuple[str, ...]) -> Float:
 def _ends(name: str, ends: Any) -> tuple[float, float]:  # noqa: ANN401
     try:
         low, high = (float(end) for end in ends)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         low, high = 0.0, 0.0
-    if not high > low:
-        raise InputError(f"box: the range of {name} must be two numbers, the smaller one first, got {ends!r}")
+    if not (high > low and np.isfinite([low, high]).all()):
+        raise InputError(f"box: the range of {name} must be two numbers, the smaller one first, got {shown(ends)}")
     return low, high
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from itofit._checks import RNG, Float, InputError
+from itofit._checks import RNG, Float, InputError, gone_through, is_whole, shown
 from itofit.dynamics.answers import Scale
 from itofit.dynamics.mesh import Mesh, mesh_of
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
@@ -29,7 +29,7 @@ COARSER = {1: 4, 2: 2, 3: 2}
 """By which number they are divided on the coarser grid, which is that of samples, too."""
 POSITIONS, VELOCITIES = 800, 100
 """Cells of a second-order system."""
-LEAST_CELLS, MOST_CELLS = 8, 400_000
+LEAST_CELLS, LEAST_COARSE, MOST_CELLS = 8, 4, 400_000
 """In each direction, and altogether."""
 MOST_VARIABLES = 3
 """On a grid."""
@@ -66,10 +66,10 @@ def question_of(
     motion = motion_of(sde, covariates, box)
     check_grid(motion)
     shape = _shape(cells, motion)
-    coarser = coarse = mesh_of(motion, tuple(max(LEAST_CELLS, k // COARSER[motion.s]) for k in shape))
+    coarser = coarse = mesh_of(motion, tuple(max(LEAST_COARSE, k // COARSER[motion.s]) for k in shape))
     if motion.underdamped:
-        coarser = mesh_of(motion, (max(LEAST_CELLS, shape[0] // 2), shape[1]))
-        coarse = mesh_of(motion, tuple(max(LEAST_CELLS, k // n) for k, n in zip(shape, (4, 2), strict=True)))
+        coarser = mesh_of(motion, (max(LEAST_COARSE, shape[0] // 2), shape[1]))
+        coarse = mesh_of(motion, tuple(max(LEAST_COARSE, k // n) for k, n in zip(shape, (4, 2), strict=True)))
     return Question(motion, samples_of(sde, samples, rng), mesh_of(motion, shape), coarser, coarse)
 
 
@@ -87,13 +87,14 @@ def _shape(cells: int | tuple[int, ...] | None, motion: Motion) -> tuple[int, ..
     s = motion.s
     if cells is None:
         return (POSITIONS, VELOCITIES) if motion.underdamped else (CELLS[s],) * s
-    shape: Any = (cells,) * s if isinstance(cells, int | np.integer) else tuple(cells)
-    whole = all(isinstance(k, int | np.integer) and k >= LEAST_CELLS for k in shape)
+    each = gone_through(cells)
+    shape: Any = (cells,) * s if each is None else tuple(each)
+    whole = all(is_whole(k) and LEAST_CELLS <= k <= MOST_CELLS for k in shape)
     if len(shape) != s or not whole or np.prod([float(k) for k in shape]) > MOST_CELLS:
         raise InputError(
             f"cells must be a whole number >= {LEAST_CELLS}, or one for each of {', '.join(motion.names)}, not more "
             f"than "
-            f"{MOST_CELLS:,} altogether, got {cells!r}"
+            f"{MOST_CELLS:,} altogether, got {shown(cells)}"
         )
     return tuple(int(k) for k in shape)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import Float, InputError
+from itofit._checks import Float, InputError, float_array, shown
 from itofit.data.names import did_you_mean
 from itofit.data.periods import wrapped
 from itofit.data.units import behind
@@ -109,11 +109,13 @@ def region_of(argument: str, given: States | Region, motion: Motion, *, start: b
     if isinstance(given, numbers.Real) and not isinstance(given, bool):
         if motion.s > 1:
             raise InputError(_expected(argument, motion, given, start=start))
-        return _of_numbers(argument, np.array([float(given)]), motion, start=start)
+        return _of_numbers(argument, float_array(argument, np.atleast_1d(given)), motion, start=start)
     try:
         ends: list[Any] = list(given)  # type: ignore[arg-type]
+        if any(isinstance(end, complex | np.complexfloating) for end in ends):
+            raise TypeError
         values = [np.inf * (2 * i - 1) if end is None else float(end) for i, end in enumerate(ends)]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(_expected(argument, motion, given, start=start)) from None
     if motion.s == 1 and len(values) == 2:
         return _of_mapping(argument, {motion.names[0]: given}, motion, start=start)
@@ -126,9 +128,10 @@ def _expected(argument: str, motion: Motion, given: object, *, start: bool) -> s
     names = ", ".join(motion.names)
     box = "{" + f"{motion.names[0]!r}: (low, high)" + "}"
     if motion.s == 1:
-        return f"{argument} must be a number, an interval (low, high), or a function of points, got {given!r}"
+        return f"{argument} must be a number, an interval (low, high), or a function of points, got {shown(given)}"
     point = f"a point with a number for each of {names}, " if start else ""
-    return f"{argument} must be {point}a dictionary of intervals such as {box}, or a function of points, got {given!r}"
+    got = shown(given)
+    return f"{argument} must be {point}a dictionary of intervals such as {box}, or a function of points, got {got}"
 
 
 def _of_numbers(argument: str, values: Float, motion: Motion, *, start: bool) -> Region:

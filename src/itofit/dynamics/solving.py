@@ -88,7 +88,7 @@ def correlations(L: Any, p: Float, g: Float, times: Float) -> Float:  # noqa: AN
     the inner product that the stationary probabilities p (n,) weigh.
     """
     n, m = len(g), min(KRYLOV, len(g) - 1)
-    c = 10.0 / times.max() if times.max() > 0 else 1.0
+    c = max(10.0 / times.max(), TINY_SHIFT * float(-L.diagonal().min())) if times.max() > 0 else 1.0
     lu = shifted(L, c)
     V, H = np.zeros((n, m + 1)), np.zeros((m + 1, m))
     norm = np.sqrt(float(p @ g**2))

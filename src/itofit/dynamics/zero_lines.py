@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from itofit._checks import RNG, Float, InputError, Int
+from itofit._checks import RNG, Float, InputError, Int, count
 from itofit.dynamics.answers import Answer
 from itofit.dynamics.axes import axes_or_new, label_plane
 from itofit.dynamics.drawn import LOOKS
@@ -93,6 +93,7 @@ def nullclines(
     motion = motion_of(sde, covariates, box)
     if motion.s != 2:
         raise InputError(f"nullclines are drawn in the plane of two variables; the state has {', '.join(motion.names)}")
+    count("cells", cells)
     x, y = (np.linspace(low, high, cells + 1) for low, high in motion.box.T)
     at = np.stack([part.ravel() for part in np.meshgrid(x, y, indexing="ij")], axis=1)
     b = motion.flow(at).reshape(len(x), len(y), 2)

@@ -40,13 +40,18 @@ def _seed(name: str, value: object) -> None:
     generator(value)  # type: ignore[arg-type]
 
 
+def _is_auto(value: object) -> bool:
+    """Whether it is the word, and not an array, each of whose entries would be compared with it."""
+    return isinstance(value, str) and value == "auto"
+
+
 def _flag_or_auto(name: str, value: object) -> None:
-    if value != "auto":
+    if not _is_auto(value):
         flag(name, value)
 
 
 def _length_or_auto(name: str, value: object) -> None:
-    if value is not None and value != "auto":
+    if value is not None and not _is_auto(value):
         positive(name, value)
 
 
@@ -67,7 +72,7 @@ LEAST_EIGENVALUE = -1e-9
 
 
 def _measurement_noise(name: str, value: object) -> None:
-    if (isinstance(value, bool | np.bool_) and not value) or (isinstance(value, str) and value == "auto"):
+    if (isinstance(value, bool | np.bool_) and not value) or _is_auto(value):
         return
     expected = "{option} must be 'auto', False, a standard deviation > 0, one for each variable, or a covariance matrix"
     option = Option(name)

@@ -8,13 +8,24 @@ from typing import Literal
 
 import numpy as np
 
-from itofit._checks import ConvergenceWarning, DataWarning, Either, Float, InputError, Message, Variable, user_level
+from itofit._checks import (
+    ConvergenceWarning,
+    DataWarning,
+    Either,
+    Float,
+    InputError,
+    Message,
+    Option,
+    Variable,
+    user_level,
+)
 from itofit.data.dependence import dependent_input
 from itofit.data.names import HasVariables, has_given_names
 from itofit.data.passes import Data
 from itofit.data.survey import Survey
 from itofit.learning.options import FitOptions
 from itofit.model.learned import LearnedSDE
+from itofit.model.simulation import LONGEST
 from itofit.model.training import Training
 
 LEAST_TRANSITIONS = 20
@@ -31,6 +42,8 @@ TAKES_PART = 1e-3
 """Coefficient of another output, in units of standard deviations, above which it is part of a combination."""
 LARGEST_FLOORED_SHARE = 0.1
 """Share of the data that needs the floor above which `fit` warns."""
+SHORTEST = 1 / LONGEST
+"""Steps whose inverse can be squared are longer."""
 LARGEST_INPUT, LEAST_SQUARE, LARGEST_SQUARE = 1e300, 1e-140, 1e140
 """Sizes of inputs, and of squares of increments / √h whose own squares and products double precision holds."""
 
@@ -54,6 +67,16 @@ def check_learnable(survey: Survey, data: Data) -> None:
             )
         if not max(-low, high) < LARGEST_INPUT:
             raise InputError("{column} is too large for double precision; change its unit", column=column)
+    if not SHORTEST < survey.h_min <= survey.h_max < LONGEST:
+        raise InputError(
+            "{h} must lie between {shortest:g} and {longest:g} to be learned from, got {low:g} to {high:g}; change the "
+            "unit of time",
+            h=Option("h"),
+            shortest=SHORTEST,
+            longest=LONGEST,
+            low=survey.h_min,
+            high=survey.h_max,
+        )
     if not survey.moves:
         raise InputError("all increments are zero: nothing moves; were x0 and x1 mixed up?")
     for place, (low, high) in enumerate(zip(survey.rate_low, survey.rate_high, strict=True)):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
-from itofit._checks import Float, InputError, Option, flag, fraction
+from itofit._checks import Float, InputError, Option, count, flag, fraction
 from itofit.data.large.cluster import Client, on_cluster
 from itofit.data.names import Kind, names_of
 from itofit.data.passes import Data
@@ -121,6 +121,8 @@ class LearnedSDE(WithFormula):
     units: Units = NO_UNITS
 
     def __post_init__(self) -> None:
+        if count("n_covariates", self.n_covariates, least=0) >= self.n_inputs:
+            raise InputError(f"n_covariates must be less than the number of inputs, {self.n_inputs}")
         form = self.n_inputs, self.n_outputs, self.kind
         inputs, outputs = names_of(*form, self.input_names or None, self.output_names or None, self.n_covariates)
         object.__setattr__(self, "input_names", inputs)
@@ -182,7 +184,7 @@ class LearnedSDE(WithFormula):
         f = self.drift_function.series(x)
         if self.drift_in_noise_units:
             f = np.asarray(np.einsum("nij,nj->ni", self.diffusion(x, "symmetric"), f))
-        if not return_std:
+        if not flag("return_std", return_std):
             return f
         return f, with_members(
             self.drift_function.std(x), f, [member.drift(x) for member in self.members], self.bootstrapped
@@ -214,8 +216,8 @@ class LearnedSDE(WithFormula):
             diagonal that stay positive: `variance_interval`.
         """
         x = self._points(x)
-        sigma = self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if raw else self.limits)[0]
-        if not return_std:
+        sigma = self._covariance(x, UNLIMITED * np.ones((2, self.n_outputs)) if flag("raw", raw) else self.limits)[0]
+        if not flag("return_std", return_std):
             return sigma
         return sigma, with_members(
             self._covariance_std(x), sigma, [other.covariance(x) for other in self.members], self.bootstrapped

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 from scipy.special import gammaln
 
-from itofit._checks import Float
+from itofit._checks import Float, flag
 from itofit.data.large.cluster import Client
 from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
@@ -37,7 +37,7 @@ def summed(losses: Callable[[Transitions], Float], data: Data, pointwise: bool) 
     def total(block: Transitions, number: int) -> tuple[float, int]:
         return float(losses(block).sum()), len(block)
 
-    if pointwise:
+    if flag("pointwise", pointwise):
         return np.concatenate(add_up(data, lambda block, number: [losses(block)], most_rows=BATCH_ROWS))
     loss, n = add_up(data, total, most_rows=BATCH_ROWS)
     return loss / n

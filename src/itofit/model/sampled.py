@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import RNG, Float, InputError, count, generator
+from itofit._checks import RNG, Float, InputError, count, generator, is_whole, shown
 from itofit.data.names import Kind, plural
 from itofit.data.units import Units
 from itofit.matrices.links import LARGEST_LOG_STEP, LINKS, Shape, Spectrum
@@ -77,7 +77,7 @@ class _Draws(NamedTuple):
         if sde.link == "identity":
             n, n_points = changes.shape[:2]
             own = np.broadcast_to(sigma, (n, *sigma.shape)).reshape(-1, *sigma.shape[1:])
-            drawn = _grown(own, changes.reshape(n * n_points, -1), sde.floor_factor, shape)
+            drawn = _grown(own, changes.reshape(n * n_points, changes.shape[2]), sde.floor_factor, shape)
             drawn = drawn.reshape(n, *sigma.shape)
         else:
             kept, link = sde.covariance_function.series(at), LINKS[sde.link]
@@ -123,6 +123,8 @@ class SampledSDEs(Sequence["SampledSDE"]):
         """One of the equations, or some of them."""
         if isinstance(i, slice):
             return [self[k] for k in range(*i.indices(len(self)))]
+        if not is_whole(i):
+            raise InputError(f"choose an equation by its number or some with a slice, got {shown(i)}")
         if not -len(self) <= i < len(self):
             raise IndexError(f"there are {plural(len(self), 'equation')}, got number {i}")
         i = range(len(self))[i]
@@ -151,7 +153,7 @@ class SampledSDEs(Sequence["SampledSDE"]):
         places, parts, first = np.asarray(x, dtype=float), [], 0
         for own in self._draws:
             mine = places[first : first + own.n]
-            values = own.drifts(mine.reshape(-1, mine.shape[2])).reshape(own.n, *mine.shape[:2], -1)
+            values = own.drifts(mine.reshape(-1, mine.shape[2])).reshape(own.n, *mine.shape[:2], own.sde.n_outputs)
             parts.append(values[np.arange(own.n), np.arange(own.n)])
             first += own.n
         return np.concatenate(parts)
@@ -324,7 +326,7 @@ def _grown(sigma: Float, change: Float, L: Float, shape: Shape) -> Float:
 
 def _apart(values: Float, n: int) -> Float:
     """Values (rows, n·p) of n draws as (n, rows, p)."""
-    return values.reshape(len(values), n, -1).swapaxes(0, 1)
+    return values.reshape(len(values), n, values.shape[1] // n).swapaxes(0, 1)
 
 
 def _outputs(series: FourierSeries, first: int, n: int) -> FourierSeries:

@@ -276,7 +276,7 @@ class SDE(Hints, ABC):
     def _nll_of_observations(self, data: Data, pointwise: bool, scheme: Scheme) -> float | Float:
         """`nll` of a model whose state is seen through noise: that of the innovations."""
         observed: Any = self
-        if pointwise:
+        if flag("pointwise", pointwise):
             return innovations(observed, data, observed.data.h_mean, scheme).loss
         return total_loss(observed, data, observed.data.h_mean, scheme)
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import ModelFileError, check_regular, printable, shown
+from itofit._checks import ModelFileError, check_regular, path_of, printable, shown
 from itofit.model.archives import Archive
 
 try:
@@ -132,7 +132,7 @@ def _nobody_writes(path: str) -> bool:
 
 def checked_target(path: str | os.PathLike[str]) -> Path:
     """Where a file will be written, links followed; an error if it cannot be."""
-    target = Path(os.path.realpath(path))  # a link stays a link
+    target = Path(os.path.realpath(path_of(path)))  # a link stays a link
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target}: there is no directory {target.parent}")
     if target.is_dir():
@@ -164,7 +164,7 @@ def read(
     """
     if isinstance(source, bytes):
         return _read_open("the model", io.BytesIO(source), len(source), wanted)
-    if not Path(source).exists():
+    if not Path(path_of(source)).exists():
         raise _missing(Path(source))
     check_regular(source)
     with open(source, "rb") as opened:

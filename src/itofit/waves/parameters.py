@@ -95,6 +95,8 @@ class ARFF:
 
     def resolve(self, n_rows: int, n_inputs: int, n_outputs: int = 1) -> Settings:
         """These parameters with every `None` replaced by a choice for so many rows, inputs and outputs."""
+        for name, value in (("n_rows", n_rows), ("n_inputs", n_inputs), ("n_outputs", n_outputs)):
+            count(name, value)
 
         def first(value: int | None, default: int) -> int:
             return default if value is None else int(value)

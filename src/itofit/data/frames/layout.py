@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from itofit._checks import InputError, Option, flag, one_of, positive
+from itofit._checks import InputError, Option, flag, gone_through, one_of, positive, shown
 from itofit.data.frames.table_columns import PLAIN, UNITS, MissingPackageError, Table, Texts, optional
 from itofit.data.names import plural
 from itofit.data.periods import Periodic, checked_periods
@@ -116,6 +116,9 @@ def checked_layout(
             dt=Option("dt"),
             given="neither was given" if dt is None else "not both",
         )
+    if not _can_be_name(time):
+        text = "{option} must be the name of a column, got the {kind} {got}"
+        raise InputError(text, option=Option("time"), kind=type(time).__name__, got=shown(time))
     if unit is not None:
         one_of("unit", unit, tuple(UNITS))
         if time is None:
@@ -152,6 +155,11 @@ def checked_layout(
     return layout
 
 
+def _can_be_name(name: object) -> bool:
+    """Whether it can be told whether a column is called so; of what is missing, such as pandas' NA, it cannot."""
+    return isinstance(name, Hashable) and isinstance(name == name, bool | np.bool_)  # noqa: PLR0124
+
+
 def column_names(argument: str, names: ColumnNames) -> tuple[Hashable, ...]:
     """Names of columns as a tuple, from a name, a list, an array or an index; one that is a tuple must be in a list."""
     if isinstance(names, Set) and not isinstance(names, KeysView):
@@ -160,13 +168,15 @@ def column_names(argument: str, names: ColumnNames) -> tuple[Hashable, ...]:
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
         given: tuple[Hashable, ...] = (names,)
     else:
-        given = tuple(names.tolist() if hasattr(names, "tolist") else names)
+        listed: Any = names.tolist() if hasattr(names, "tolist") else names
+        each = gone_through(listed)
+        given = (listed,) if each is None else tuple(each)  # an array of no axes holds one
     if not given:
         raise InputError("{option} must name at least one column, got {got!r}", option=Option(argument), got=names)
     for name in given:
-        if not isinstance(name, Hashable):
-            text = "{option} must be the name of a column or a list of names, got the {kind} {name!r} in it"
-            raise InputError(text, option=Option(argument), kind=type(name).__name__, name=name)
+        if not _can_be_name(name):
+            text = "{option} must be the name of a column or a list of names, got the {kind} {name} in it"
+            raise InputError(text, option=Option(argument), kind=type(name).__name__, name=shown(name))
     if len(set(given)) < len(given):
         raise InputError("{option} names a column twice: {got!r}", option=Option(argument), got=names)
     return given

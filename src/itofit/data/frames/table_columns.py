@@ -398,6 +398,6 @@ def _without_missing(code: Int, unique: npt.NDArray[Any], missing: object = None
     if absent.any():
         number = np.where(absent, -1, np.cumsum(~absent) - 1)
         code, unique = np.where(code < 0, -1, number[code]), unique[~absent]
-    if unique.dtype.kind == "f" and (unique == np.round(unique)).all():
+    if unique.dtype.kind == "f" and ((unique == np.round(unique)) & (np.abs(unique) < 2.0**62)).all():
         unique = unique.astype(np.int64)
     return code.astype(np.intp), unique if unique.dtype.kind in "iu" else unique.astype(str)

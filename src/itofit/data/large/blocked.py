@@ -62,7 +62,11 @@ class BlockedTransitions(WithUnits):
             source = [source]
         self._source = BlockSource(source, blocks_are_arrays=form in TRACKS)
         self._h = None if h is None else positive("h", h)
-        if kind is not None and form != "increments" and not (kind == "positions" and form in TRACKS):
+        if (
+            kind is not None
+            and form != "increments"
+            and not (form in TRACKS and isinstance(kind, str) and kind == "positions")
+        ):
             raise InputError(
                 "{kind} can be chosen for {increments} alone; it follows from {form}",
                 kind=Option("kind"),

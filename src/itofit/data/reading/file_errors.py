@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -11,6 +12,12 @@ from contextlib import contextmanager
 
 from itofit._checks import InputError, message_of
 from itofit.data.frames.layout import MissingPackageError
+
+DAMAGED = (
+    ValueError, EOFError, OSError, csv.Error, lzma.LZMAError, zlib.error, struct.error, zipfile.BadZipFile,
+    RuntimeError, OverflowError,
+)  # fmt: skip
+"""What packages raise that read damaged files; RuntimeError if an archive is encrypted, or packed in an unknown way."""
 
 
 @contextmanager
@@ -25,8 +32,8 @@ def errors_naming(file: object) -> Iterator[None]:
         if message.startswith(f"{file}: "):
             raise InputError(message) from None
         raise InputError("{file}: {problem}", file=file, problem=message) from None
-    except (ValueError, EOFError, OSError, csv.Error, lzma.LZMAError, zlib.error, zipfile.BadZipFile) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # it came from the operating system
+    except DAMAGED as error:
+        if isinstance(error, OSError) and error.filename is not None:  # the operating system says what it is about
             raise
         text = "holds nothing" if type(error).__name__ == "EmptyDataError" else f"cannot be read: {str(error).strip()}"
         if isinstance(error, UnicodeDecodeError):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
-from itofit._checks import InputError, Option
+from itofit._checks import InputError, Option, check_regular
 from itofit.data.frames.table_columns import MissingPackageError, optional
 from itofit.data.reading.file_kinds import FIRST_IN_DIRECTORIES, THEN_IN_DIRECTORIES
 
@@ -133,6 +133,7 @@ def _parts_in(folder: Path, entry: Path) -> Sequence[str]:
 
 
 def _local(file: Path) -> Found:
+    check_regular(file)
     return Found(file, file.stat().st_size, _keys(file.parts[:-1]))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from itofit._checks import InputError
+from itofit._checks import InputError, shown
 from itofit.data.passes import Data
 from itofit.data.transitions import Transitions
 from itofit.data.units import behind
@@ -120,7 +120,7 @@ def _chosen(argument: str, given: Sequence[NumberOrName] | None, names: tuple[st
             raise InputError(f"there are {len(names)} {argument}, too many to draw: choose some with {argument}=")
         return list(range(len(names)))
     if isinstance(given, str) or not isinstance(given, Sequence) or not len(given):
-        raise InputError(f"{argument} must be a list of numbers or names, at least one, got {given!r}")
+        raise InputError(f"{argument} must be a list of numbers or names, at least one, got {shown(given)}")
     return [variable(argument, each, names) for each in given]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from itofit._checks import RNG, InputError
+from itofit._checks import RNG, InputError, flag
 from itofit.data.passes import Data
 from itofit.data.units import with_unit
 from itofit.dynamics.axes import label_plane
@@ -73,12 +73,12 @@ def phase_portrait(
         raise InputError(f"a phase portrait has two variables; the state has {', '.join(motion.names)}")
     ax = axes_or_new(ax, (6.0, 5.2))
     if data is not None:
-        rows = _states(data, 2)
+        rows = _states(sde, data, 2)
         ax.plot(rows[:, 0], rows[:, 1], ".", color=DATA, markersize=2, alpha=0.35, zorder=0, rasterized=True)
     options: dict[str, Any] = {"covariates": covariates, "box": box, "rng": rng}
     x, y = (np.linspace(low, high, STREAM) for low, high in motion.box.T)
     at = np.stack([part.ravel() for part in np.meshgrid(x, y)], axis=1)
-    if current:
+    if flag("current", current):
         b = probability_current(sde, samples=0, **options).at(at)
         speed = np.linalg.norm(b / (motion.box[1] - motion.box[0]), axis=1)
         b = np.where((speed > 1e-3 * speed.max())[:, None], b, np.nan)
@@ -96,9 +96,15 @@ def phase_portrait(
     return ax
 
 
-def _states(data: Data, s: int) -> np.ndarray:
+def _all_states(sde: SDE, data: Data) -> np.ndarray:
+    """Inputs of all transitions: shape (n, m)."""
+    sde._check_data("a plot", data)
+    return np.concatenate([block.inputs for block in data.blocks()])
+
+
+def _states(sde: SDE, data: Data, s: int) -> np.ndarray:
     """States of at most some transitions, evenly chosen: shape (n, s)."""
-    rows = np.concatenate([block.inputs[:, :s] for block in data.blocks()])
+    rows = _all_states(sde, data)[:, :s]
     return rows[:: max(1, len(rows) // MOST_DOTS)]
 
 
@@ -133,7 +139,7 @@ def density(
     """
     answer = stationary_density(sde, covariates=covariates, box=box, samples=samples, rng=rng)
     ax = axes_or_new(ax, (5.6, 4.4))
-    states = None if data is None else np.concatenate([block.inputs for block in data.blocks()])
+    states = None if data is None else _all_states(sde, data)
     if len(answer.names) == 1:
         if states is not None:
             ax.hist(states[:, 0], BINS, density=True, color=DATA, alpha=0.45, label="observed", zorder=0)
@@ -204,7 +210,8 @@ def passage_times(
             label=escaped(re.sub(r"-(?=\d)", "−", time.curve.what.partition("time ")[2])),
         )
     if data is not None:
-        ax.plot(_states(data, 1)[:, 0], np.zeros(len(_states(data, 1))), "|", color=LEARNED, alpha=0.1)
+        rows = _states(sde, data, 1)
+        ax.plot(rows[:, 0], np.zeros(len(rows)), "|", color=LEARNED, alpha=0.1)
     units = motion.units
     ax.set(xlabel=escaped(f"start {units.labelled(motion.names[0])}"), xlim=motion.box[:, 0])
     ax.set_ylabel(escaped(with_unit("mean first-passage time", units.time)))

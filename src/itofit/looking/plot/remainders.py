@@ -85,7 +85,7 @@ def _names(diagnosis: Diagnosis, sde: LearnedSDE | None) -> tuple[list[str], lis
 def _panels(axes: Iterable[Axes] | None, n: int) -> list[Axes]:
     if axes is None:
         return grid_of_axes(figure_or_new(None, panels_size(n, COLUMNS, PANEL)), n, COLUMNS)
-    panels = list(np.asarray(axes, dtype=object).ravel()) if isinstance(axes, np.ndarray) else list(axes)
+    panels = list(np.ravel(np.asarray(axes, dtype=object)))
     if len(panels) != n or not all(hasattr(ax, "plot") for ax in panels):
         raise InputError(f"axes must be {n} matplotlib Axes, for quantiles and each input, got {len(panels)}")
     return panels

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
-from itofit._checks import Float, fraction
+from itofit._checks import Float, InputError, flag, fraction, shown
 from itofit.data.names import Kind, plural
 from itofit.data.notebooks import printed_html
 from itofit.data.units import NO_UNITS, Units
@@ -135,7 +135,7 @@ class Formula(WithTables):
         """Drift f at the points x of shape (n, m), and on demand its standard deviation: arrays of shape (n, d)."""
         points = self._points(x)
         f = np.stack([line(points) for line in self.drift_lines], axis=1)
-        if not return_std:
+        if not flag("return_std", return_std):
             return f
         return f, np.stack([line.spread(points) for line in self.drift_lines], axis=1)
 
@@ -160,8 +160,8 @@ class Formula(WithTables):
             Return also the standard deviation of each entry, shape (n, d, d).
         """
         points = self._points(x)
-        sigma = self._raw(points) if raw else self._limited(points)[0]
-        return (sigma, self._covariance_std(points)) if return_std else sigma
+        sigma = self._raw(points) if flag("raw", raw) else self._limited(points)[0]
+        return (sigma, self._covariance_std(points)) if flag("return_std", return_std) else sigma
 
     def floored(self, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Where `covariance` had to keep an eigenvalue within its limits: an array of bool of shape (n,)."""
@@ -296,4 +296,6 @@ def load_formula(path: str | os.PathLike[str], functions: Mapping[str, Any] | No
     """
     from itofit.model.formula.formula_files import read_formula  # noqa: PLC0415  (as above)
 
+    if functions is not None and not isinstance(functions, Mapping):
+        raise InputError(f"functions must be a dictionary of functions by their names, got {shown(functions)}")
     return read_formula(path, dict(functions or {}))
