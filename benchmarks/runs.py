@@ -76,21 +76,27 @@ def main(doc, name, cases, measure, columns, *, seeds=10, fresh=False):
     """
     given = _arguments(doc, cases, seeds)
     wanted = [(case, seed) for case in given.cases for seed in range(given.first, given.first + given.seeds)]
-    kept = read_runs(given.output) if given.output else {}
-    todo = [key for key in wanted if key not in kept]
-    for run in _made(partial(_safely, measure), todo, given.jobs, fresh):
-        kept[run["case"], run["seed"]] = run
-        if given.output:
-            with given.output.open("a") as file:
-                file.write(json.dumps(run) + "\n")
+    kept = kept_runs(measure, wanted, given.output, jobs=given.jobs, fresh=fresh)
     before = read_runs(given.against) if given.against else {}
-    rows = [_summary(case, cases[case], [kept[key] for key in wanted if key[0] == case], columns, before)
+    rows = [summary(case, cases[case], [kept[key] for key in wanted if key[0] == case], columns, before)
             for case in given.cases]  # fmt: skip
     for row in rows:
         _print(row, columns)
     if given.results:
         write_results(name, rows)
     return [kept[key] for key in wanted]
+
+
+def kept_runs(measure, wanted, output, *, jobs=1, fresh=False):
+    """All runs of a file, by case and seed, after those that are wanted and were not in it were made and appended."""
+    kept = read_runs(output) if output else {}
+    todo = [key for key in wanted if key not in kept]
+    for run in _made(partial(_safely, measure), todo, jobs, fresh):
+        kept[run["case"], run["seed"]] = run
+        if output:
+            with output.open("a") as file:
+                file.write(json.dumps(run) + "\n")
+    return kept
 
 
 def read_runs(path):
@@ -139,7 +145,7 @@ def _short(value):
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _summary(case, text, runs, columns, before):
+def summary(case, text, runs, columns, before):
     """Means and worst values of a case, and what they were before for the same seeds."""
     good = [run for run in runs if "exception" not in run]
     row = {"case": case, "text": text, "runs": len(runs), "exceptions": len(runs) - len(good)}
