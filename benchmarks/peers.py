@@ -93,7 +93,7 @@ def measure(directory, limit, case, seed):
         if what in found:
             run[key] = runs.relative_error(found[what][:n], truth)
         if f"{what}_std" in found:
-            run[f"{key}_coverage"] = float(np.mean(np.abs(found[what][:n] - truth) < Z * found[f"{what}_std"][:n]))
+            run[f"{key}_coverage"] = float(np.mean(np.abs(found[what][:n] - truth) <= Z * found[f"{what}_std"][:n]))
         if curve and what in found:
             run[f"{key}_curve"] = np.round(found[what][n:].ravel(), 5).tolist()
     return run | ({"places": np.round(asked[n:].ravel(), 5).tolist()} if curve else {})
