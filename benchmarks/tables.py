@@ -502,11 +502,11 @@ def formula(rows):
 
 
 def by_problem(rows):
-    """Rows of `peers.json` of each problem and size, by tool."""
+    """Rows of `peers.json` of each problem and size on which itofit ran, by tool."""
     found = {}
     for row in rows:
         found.setdefault((row["problem"], row["rows"]), {})[row["tool"]] = row
-    return found
+    return {key: own for key, own in found.items() if "runs" in own.get("itofit", {})}
 
 
 def usual_tools(rows):
