@@ -21,6 +21,7 @@ import numpy as np
 
 MODULES = {
     "itofit": ["itofit.learning.fit", "itofit.learning.second_order.from_positions"],
+    "formula": ["itofit.learning.fit", "itofit.model.formula.finding"],
     "adam": ["itofit.experiments.adam", "jax", "optax"],
     "sfi": ["SFI", "SFI.bases"],
     "kramersmoyal": ["kramersmoyal", "scipy.interpolate"],
@@ -28,16 +29,25 @@ MODULES = {
 """What is imported before the clock starts, if it is not the module of the method's name alone."""
 
 
-def by_itofit(tracks, places, given):
+def by_itofit(tracks, places, given, *, formula=False):
     """The default fit."""
     import itofit  # noqa: PLC0415
 
     second_order = places.shape[1] > tracks[0].shape[1]
     make = itofit.Transitions.from_positions if second_order else itofit.Transitions.from_trajectories
-    sde = itofit.fit(make(tracks, dt=given["h"]), rng=given["seed"])
+    data = make(tracks, dt=given["h"])
+    sde = itofit.fit(data, rng=given["seed"])
+    if formula:
+        short = sde.formula(data)
+        sde = short if short.is_short else sde
     f, f_std = sde.drift(places, return_std=True)
     sigma, sigma_std = sde.covariance(places, return_std=True)
     return {"drift": f, "covariance": sigma, "drift_std": f_std, "covariance_std": sigma_std}
+
+
+def by_formula(tracks, places, given):
+    """The formula of the default fit if it says that there is one, and the learned functions otherwise."""
+    return by_itofit(tracks, places, given, formula=True)
 
 
 def by_adam(tracks, places, given):
@@ -159,6 +169,7 @@ def by_kramersmoyal(tracks, places, given):
 
 METHODS = {
     "itofit": by_itofit,
+    "formula": by_formula,
     "adam": by_adam,
     "sfi": by_sfi,
     "pysindy": by_pysindy,

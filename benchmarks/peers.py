@@ -36,6 +36,7 @@ class Tool(NamedTuple):
 
 TOOLS = {
     "itofit": Tool("itofit", "itofit"),
+    "formula": Tool("itofit, formula", "formula"),
     "sfi": Tool("StochasticForceInference", "sfi"),
     "pydaddy": Tool("PyDaddy", "pydaddy"),
     "pysindy": Tool("pysindy", "pysindy"),
@@ -44,7 +45,9 @@ TOOLS = {
     "sfi-5": Tool("StochasticForceInference, degrees 5 and 4", "sfi", {"degree": 5, "noise_degree": 4}, optional=True),
 }
 CANNOT = {("pydaddy", "lorenz"): "at most two variables"}
+CANNOT |= {("formula", name): "needs states that were observed" for name in ("errors", "positions")}
 CANNOT |= {(tool, "positions"): "needs velocities" for tool in ("pydaddy", "pysindy", "kramersmoyal", "adam")}
+OURS = ("itofit", "formula")
 CURVES = ("crooked", 10**5, 0)
 """The run whose functions are kept, at N_CURVE places along the range of its track."""
 N_CURVE = 120
@@ -106,14 +109,15 @@ def too_slow(kept, name, rows, tool, limit):
     return any(run.get("stopped") or run.get("seconds", 0.0) > limit / 5 for run in smaller)
 
 
-def beside_itofit(kept, name, size, made):
-    """Mean errors of itofit on the data sets of some runs of another tool."""
-    own = [kept.get((case_of(name, size, "itofit"), run["seed"]), {}) for run in made if "drift" in run]
-    return {
-        f"itofit_{key}": float(np.mean([run[key] for run in own]))
-        for key in ("drift", "sigma")
-        if own and all(key in run for run in own)
-    }
+def beside_ours(kept, name, size, made):
+    """Mean errors of itofit and of its formula on the data sets of some runs of another tool."""
+    means = {}
+    for tool in OURS:
+        own = [kept.get((case_of(name, size, tool), run["seed"]), {}) for run in made if "drift" in run]
+        for key in ("drift", "sigma"):
+            if own and all(key in run for run in own):
+                means[f"{tool}_{key}"] = float(np.mean([run[key] for run in own]))
+    return means
 
 
 def all_rows(kept, limit):
@@ -129,7 +133,7 @@ def all_rows(kept, limit):
                     row |= {"text": problem.text, "cannot": CANNOT[tool, name]}
                 elif made:
                     row |= runs.summary(case, problem.text, made, COLUMNS, {}) | {"limit": limit}
-                    row |= beside_itofit(kept, name, size, made)
+                    row |= beside_ours(kept, name, size, made)
                 elif too_slow(kept, name, size, tool, limit):
                     row |= {"text": problem.text, "too_slow": True}
                 else:

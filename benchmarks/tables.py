@@ -543,15 +543,15 @@ def set_off(text, bold):
 
 
 def peers(name):
-    """Errors of one function by all tools, with that of itofit over the best of the others."""
+    """Errors of one function by all tools, with those of itofit and of its formula over the best of the others."""
 
     def table(rows):
         tools = usual_tools(rows)
-        yield ["problem", "N", *tools.values(), "itofit / best other", "seeds"]
+        yield ["problem", "N", *tools.values(), "itofit / best other", "formula / best other", "seeds"]
         for (_, n), found in by_problem(rows).items():
             own = {tool: row for tool, row in found.items() if tool in tools}
             values = {tool: row[name] for tool, row in own.items() if name in row}
-            others = [row for tool, row in own.items() if tool != "itofit" and f"itofit_{name}" in row and name in row]
+            others = [row for tool, row in own.items() if tool not in ("itofit", "formula") and name in row]
             best = min(others, key=lambda row: row[name], default=None)
             cells = [
                 set_off(f"{values[tool]:.3f}", values[tool] == min(values.values()))
@@ -559,8 +559,11 @@ def peers(name):
                 else not_learned(own.get(tool), name)
                 for tool in tools
             ]
-            ratio = "–" if best is None else f"{best[f'itofit_{name}'] / best[name]:.2f}"
-            yield [own["itofit"]["text"], power_of_ten(n), *cells, ratio, seeds_of(own)]
+            ratios = [
+                "–" if best is None or f"{tool}_{name}" not in best else f"{best[f'{tool}_{name}'] / best[name]:.2f}"
+                for tool in ("itofit", "formula")
+            ]
+            yield [own["itofit"]["text"], power_of_ten(n), *cells, *ratios, seeds_of(own)]
 
     return table
 
