@@ -21,7 +21,7 @@ PACKAGES = {
 ALSO = {"kramersmoyal": ["numpy", "scipy"]}
 """What a package needs and does not ask for."""
 DIRECTORY = Path(tempfile.gettempdir(), "itofit-peers")
-TOLD = {"degree": 3, "noise_degree": 2, "errors": False, "seed": 0, "limit": None}
+TOLD = {"degree": 3, "noise_degree": 2, "spread": 1.0, "errors": False, "seed": 0, "limit": None}
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1") | {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "MPLBACKEND": "agg",

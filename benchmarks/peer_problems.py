@@ -27,6 +27,7 @@ class Problem(NamedTuple):
     rows: tuple[int, ...]
     error: float = 0.0  # standard deviation of the errors of measurement
     second_order: bool = False  # variables are (x, v), and x alone is observed
+    spread: float = 1.0  # of the frequencies that networks start with: 5 if functions have details
 
     @property
     def d(self):
@@ -164,7 +165,7 @@ PROBLEMS = {
         error=0.01,
         second_order=True,
     ),
-    "crooked": Problem("no short formula, one variable", _crooked, _crooked_root, 0.02, (0.5,), SIZES),
+    "crooked": Problem("no short formula, one variable", _crooked, _crooked_root, 0.02, (0.5,), SIZES, spread=5.0),
     "few": Problem(
         "linear, two variables, few data",
         _linear,
@@ -173,5 +174,7 @@ PROBLEMS = {
         (0.0, 0.0),
         (10**3, 10**4),
     ),
-    "eddies": Problem("eddies, two variables, many data", _eddies, _eddies_root, 0.01, (0.1, 0.1), (10**5, 10**6)),
+    "eddies": Problem(
+        "eddies, two variables, many data", _eddies, _eddies_root, 0.01, (0.1, 0.1), (10**5, 10**6), spread=5.0
+    ),
 }

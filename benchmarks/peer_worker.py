@@ -3,7 +3,8 @@
     ENVIRONMENT/bin/python benchmarks/peer_worker.py METHOD GIVEN.npz RESULT.npz
 
 Given are rows of all tracks (n, d), where tracks end, the step h, places (n, m) to evaluate at, and what the package is
-told: the degrees of polynomials for f and Σ, whether there are errors of measurement, a seed, and the most CPU seconds.
+told: the degrees of polynomials for f and Σ, the spread of frequencies that networks start with, whether there are
+errors of measurement, a seed, and the most CPU seconds.
 The result has the drift (n, d) and the covariance (n, d, d) at the places, standard deviations of both if the
 package has any, coefficients of polynomials as lines [line, powers, coefficient] where that is what is learned ("f0",
 "f1", ... for the drift, "s00", "s10", ... for Σ), CPU seconds without imports, and the peak of memory.
@@ -57,7 +58,8 @@ def by_adam(tracks, places, given):
 
     data = itofit.Transitions.from_trajectories(tracks, dt=given["h"])
     train, validation = data.split(0.1, rng=given["seed"])
-    settings = Adam(batch_size=32 if len(data) <= 10**4 else 512, epochs=200 if len(data) <= 10**5 else 40)
+    size, epochs = 32 if len(data) <= 10**4 else 512, 200 if len(data) <= 10**5 else 40
+    settings = Adam(batch_size=size, epochs=epochs, spread=given["spread"])
     structure = "full" if data.n_outputs > 1 else "diagonal"
     network = train_adam(train, validation, settings, structure=structure, rng=given["seed"]).network
     return {"drift": network.drift(places), "covariance": network.covariance(places)}

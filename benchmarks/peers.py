@@ -85,9 +85,9 @@ def measure(directory, limit, case, seed):
     track, places = observed(name, rows, seed)
     curve = (name, rows, seed) == CURVES
     asked = np.concatenate([places, np.linspace(track.min(), track.max(), N_CURVE)[:, None]]) if curve else places
-    told = TOOLS[tool].told | {"errors": problem.error > 0, "seed": seed, "limit": limit, "directory": directory}
+    told = {"errors": problem.error > 0, "spread": problem.spread, "seed": seed, "limit": limit} | TOOLS[tool].told
     try:
-        found = peer_environments.run(TOOLS[tool].method, [track], problem.h, asked, **told)
+        found = peer_environments.run(TOOLS[tool].method, [track], problem.h, asked, directory=directory, **told)
     except peer_environments.StoppedError:
         return {"stopped": 1.0, "limit": limit}
     run = {key: found[key] for key in ("seconds", "megabytes", "megabytes_before")} | {"stopped": 0.0, "limit": limit}

@@ -522,7 +522,7 @@ def power_of_ten(n):
 def not_learned(row, name):
     """Why a cell has no number."""
     if row is None:
-        return ""
+        return "not run"
     if "cannot" in row or (row["tool"] == "pysindy" and name == "sigma"):
         return "–"
     if row.get("too_slow") or row.get("stopped"):
@@ -554,13 +554,13 @@ def peers(name):
             others = [row for tool, row in own.items() if tool not in ("itofit", "formula") and name in row]
             best = min(others, key=lambda row: row[name], default=None)
             cells = [
-                set_off(f"{values[tool]:.3f}", values[tool] == min(values.values()))
+                set_off(f"{values[tool]:.2g}", values[tool] == min(values.values()))
                 if tool in values
                 else not_learned(own.get(tool), name)
                 for tool in tools
             ]
             ratios = [
-                "–" if best is None or f"{tool}_{name}" not in best else f"{best[f'{tool}_{name}'] / best[name]:.2f}"
+                "–" if best is None or f"{tool}_{name}" not in best else f"{best[f'{tool}_{name}'] / best[name]:.2g}"
                 for tool in ("itofit", "formula")
             ]
             yield [own["itofit"]["text"], power_of_ten(n), *cells, *ratios, seeds_of(own)]
@@ -600,7 +600,7 @@ def peers_degrees(rows):
     yield ["problem", "N", "f: itofit", "SFI, degree 3", "SFI, degree 5", "Σ: itofit", "SFI, degree 2", "SFI, degree 4"]
     for (_, n), own in by_problem(rows).items():
         if "drift" in own.get("sfi-5", {}):
-            cells = [f"{own[tool][name]:.3f}" for name in ("drift", "sigma") for tool in ("itofit", "sfi", "sfi-5")]
+            cells = [f"{own[tool][name]:.2g}" for name in ("drift", "sigma") for tool in ("itofit", "sfi", "sfi-5")]
             yield [own["itofit"]["text"], power_of_ten(n), *cells]
 
 

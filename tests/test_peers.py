@@ -67,9 +67,9 @@ def test_the_ratio_is_that_on_the_same_data():
     rows = peers.all_rows(kept(itofit=[0.1, 0.2, 0.9], formula=[0.08, 0.04], sfi=[0.1, 0.1], pysindy=[0.4]), limit=300)
     table = list(tables.peers("drift")(rows))
     row = dict(zip(table[0], table[1], strict=True))
-    assert row["itofit / best other"] == "1.50"  # of the two seeds that SFI has
-    assert row["formula / best other"] == "0.60"
-    assert (row["StochasticForceInference"], row["itofit, formula"]) == ("0.100", "**0.060**")
+    assert row["itofit / best other"] == "1.5"  # of the two seeds that SFI has
+    assert row["formula / best other"] == "0.6"
+    assert (row["StochasticForceInference"], row["itofit, formula"]) == ("0.1", "**0.06**")
     assert row["seeds"] == "3 (itofit, formula 2, StochasticForceInference 2, pysindy 1)"
 
 
