@@ -99,7 +99,7 @@ def main():
     if given.part == "equations" and given.largest is not None:
         seeds = [seed for seed in seeds if fuzz_equations.size(seed) <= given.largest]
     wanted = [(given.part, seed) for seed in seeds]
-    kept = runs.make(measure, wanted, jobs=given.jobs, output=given.output)
+    kept = runs.kept_runs(measure, wanted, given.output, jobs=given.jobs)
     row, faults = summary(given.part, [kept[key] for key in wanted])
     for run in faults:
         print(f"\nfault {run['case']} {run['seed']}: {run.get('kind', '')}\n    {run['text']}")

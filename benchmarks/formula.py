@@ -2,20 +2,17 @@
 
 Tracks of 100,000 transitions. A true term must be found if its coefficient is more than four of the standard errors
 that it has with the true terms alone, from the same data: that fit, with the true equation's own steps, is the best
-attainable. pysindy (drift alone) and PyDaddy (one or two variables) get the same tracks and libraries if environments
-that have them are named:
+attainable. pysindy (drift alone) and PyDaddy (one or two variables) get the same tracks and libraries if PEERS names a
+directory for their environments, which are made there on first use (`peer_environments.py`):
 
-    PYSINDY_PYTHON=A/bin/python PYDADDY_PYTHON=B/bin/python python benchmarks/formula.py [--seeds 10] [--results]
+    PEERS=DIRECTORY python benchmarks/formula.py [--seeds 10] [--results]
 """
 
-import json
 import os
-import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
+import peer_environments
 import runs
 from formula_systems import SYSTEMS
 from runs import Column
@@ -28,7 +25,6 @@ from itofit.model.formula.term_sums import summed
 from itofit.model.formula.written import line_name
 from itofit.model.known import KnownSDE
 
-WORKER = Path(__file__).parent / "formula_worker.py"
 STRONG = 4.0
 PYDADDY_SEEDS = 2
 """It takes a minute for each data set, more than everything else together."""
@@ -96,18 +92,11 @@ def oracle(sde, data, formula, truth):
 
 def by_other(method, tracks, h, degree, formula):
     """Names of line and term that another package finds, and its seconds; None if it is not there."""
-    python = os.environ.get(f"{method.upper()}_PYTHON")
-    if python is None or (method == "pydaddy" and tracks[0].shape[1] > 2):
+    directory = os.environ.get("PEERS")
+    if directory is None or (method == "pydaddy" and tracks[0].shape[1] > 2):
         return None
-    with tempfile.TemporaryDirectory() as directory:
-        given, result = Path(directory, "tracks.npz"), Path(directory, "result.json")
-        cuts = np.cumsum([len(track) for track in tracks])[:-1]
-        np.savez(given, rows=np.concatenate(tracks), cuts=cuts, h=h)
-        one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        command = [python, str(WORKER), method, str(given), str(result), str(degree)]
-        subprocess.run(command, check=True, env=kept | one | {"MPLBACKEND": "agg"}, capture_output=True)
-        content = json.loads(result.read_text())
+    told = {"degree": degree, "noise_degree": degree, "directory": directory}
+    content = peer_environments.run(method, tracks, h, tracks[0], **told)
     powers = {term.powers: term.name for term in library(formula, None, degree)}
     places = {f"f{line.slot.row}": name for name, line in formula.lines.items() if line.slot.what == "drift"}
     places |= {

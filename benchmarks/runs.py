@@ -76,9 +76,9 @@ def main(doc, name, cases, measure, columns, *, seeds=10, fresh=False):
     """
     given = _arguments(doc, cases, seeds)
     wanted = [(case, seed) for case in given.cases for seed in range(given.first, given.first + given.seeds)]
-    kept = make(measure, wanted, jobs=given.jobs, output=given.output, fresh=fresh)
+    kept = kept_runs(measure, wanted, given.output, jobs=given.jobs, fresh=fresh)
     before = read_runs(given.against) if given.against else {}
-    rows = [_summary(case, cases[case], [kept[key] for key in wanted if key[0] == case], columns, before)
+    rows = [summary(case, cases[case], [kept[key] for key in wanted if key[0] == case], columns, before)
             for case in given.cases]  # fmt: skip
     for row in rows:
         _print(row, columns)
@@ -87,8 +87,8 @@ def main(doc, name, cases, measure, columns, *, seeds=10, fresh=False):
     return [kept[key] for key in wanted]
 
 
-def make(measure, wanted, *, jobs=1, output=None, fresh=False):
-    """The runs of cases and seeds that are wanted, by these; those that the file of output holds are not made again."""
+def kept_runs(measure, wanted, output, *, jobs=1, fresh=False):
+    """All runs of a file, by case and seed, after those that are wanted and were not in it were made and appended."""
     kept = read_runs(output) if output else {}
     todo = [key for key in wanted if key not in kept]
     for run in _made(partial(_safely, measure), todo, jobs, fresh):
@@ -145,7 +145,7 @@ def _short(value):
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _summary(case, text, runs, columns, before):
+def summary(case, text, runs, columns, before):
     """Means and worst values of a case, and what they were before for the same seeds."""
     good = [run for run in runs if "exception" not in run]
     row = {"case": case, "text": text, "runs": len(runs), "exceptions": len(runs) - len(good)}

@@ -509,6 +509,109 @@ def formula(rows):
         ]
 
 
+def by_problem(rows):
+    """Rows of `peers.json` of each problem and size on which itofit ran, by tool."""
+    found = {}
+    for row in rows:
+        found.setdefault((row["problem"], row["rows"]), {})[row["tool"]] = row
+    return {key: own for key, own in found.items() if "runs" in own.get("itofit", {})}
+
+
+def usual_tools(rows):
+    """Names and labels of the tools of the big tables: those with as few told degrees as can be."""
+    labels = {row["tool"]: row["label"] for row in rows}
+    return {tool: label for tool, label in labels.items() if tool != "sfi-5"}
+
+
+def power_of_ten(n):
+    return f"10{str(len(str(n)) - 1).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+
+def not_learned(row, name):
+    """Why a cell has no number."""
+    if row is None:
+        return "not run"
+    if "cannot" in row or (row["tool"] == "pysindy" and name == "sigma"):
+        return "–"
+    if row.get("too_slow") or row.get("stopped"):
+        return "too slow"
+    return "failed" if row.get("exceptions") else "–"
+
+
+def seeds_of(own):
+    """How many seeds there are, and whose number differs."""
+    made = {row["label"]: row["runs"] for row in own.values() if "runs" in row}
+    most = max(made.values())
+    others = ", ".join(f"{label} {n}" for label, n in made.items() if n < most)
+    return f"{most}" + (f" ({others})" if others else "")
+
+
+def set_off(text, bold):
+    return f"**{text}**" if bold else text
+
+
+def peers(name):
+    """Errors of one function by all tools, with those of itofit and of its formula over the best of the others."""
+
+    def table(rows):
+        tools = usual_tools(rows)
+        yield ["problem", "N", *tools.values(), "itofit / best other", "formula / best other", "seeds"]
+        for (_, n), found in by_problem(rows).items():
+            own = {tool: row for tool, row in found.items() if tool in tools}
+            values = {tool: row[name] for tool, row in own.items() if name in row}
+            others = [row for tool, row in own.items() if tool not in ("itofit", "formula") and name in row]
+            best = min(others, key=lambda row: row[name], default=None)
+            cells = [
+                set_off(f"{values[tool]:.2g}", values[tool] == min(values.values()))
+                if tool in values
+                else not_learned(own.get(tool), name)
+                for tool in tools
+            ]
+            ratios = [
+                "–" if best is None or f"{tool}_{name}" not in best else f"{best[f'{tool}_{name}'] / best[name]:.2g}"
+                for tool in ("itofit", "formula")
+            ]
+            yield [own["itofit"]["text"], power_of_ten(n), *cells, *ratios, seeds_of(own)]
+
+    return table
+
+
+def peers_coverage(rows):
+    """Coverage of 95 % intervals by the tools that have them."""
+    tools = {"itofit": "itofit", "sfi": "StochasticForceInference"}
+    yield ["problem", "N", *(f"{what}: {label}" for label in tools.values() for what in ("f", "Σ"))]
+    for (_, n), own in by_problem(rows).items():
+        cells = [
+            f"{own[tool][key]:.0%}" if key in own.get(tool, {}) else "–"
+            for tool in tools
+            for key in ("drift_coverage", "sigma_coverage")
+        ]
+        yield [own["itofit"]["text"], power_of_ten(n), *cells]
+
+
+def peers_cost(rows):
+    """CPU seconds and peak memory of each tool."""
+    tools = usual_tools(rows)
+    yield ["problem", "N", *tools.values()]
+    for (_, n), own in by_problem(rows).items():
+        cells = [
+            f"{own[tool]['seconds']:.1f} s, {own[tool]['megabytes']:,.0f} MB"
+            if "seconds" in own.get(tool, {})
+            else not_learned(own.get(tool), "drift")
+            for tool in tools
+        ]
+        yield [own["itofit"]["text"], power_of_ten(n), *cells]
+
+
+def peers_degrees(rows):
+    """What polynomials two degrees higher than needed cost."""
+    yield ["problem", "N", "f: itofit", "SFI, degree 3", "SFI, degree 5", "Σ: itofit", "SFI, degree 2", "SFI, degree 4"]
+    for (_, n), own in by_problem(rows).items():
+        if "drift" in own.get("sfi-5", {}):
+            cells = [f"{own[tool][name]:.2g}" for name in ("drift", "sigma") for tool in ("itofit", "sfi", "sfi-5")]
+            yield [own["itofit"]["text"], power_of_ten(n), *cells]
+
+
 def share(row, what):
     return f"{100 * row[what] / row['seeds']:.0f} %"
 
@@ -591,12 +694,6 @@ TABLES = {
         sd="estimated sd of errors",
         coverage="coverage of 95 % bands",
     ),
-    "against_sfi": beside_before(
-        digits=4,
-        force="error of f",
-        sfi="SFI, the right polynomials",
-        sfi_higher="SFI, two degrees higher",
-    ),
     "turning_noise": beside_before(
         largest="largest eigenvalue",
         error="error of Σ",
@@ -632,12 +729,18 @@ TABLES = {
     ),
     "campaign": campaign,
     "measurement_noise": measurement_noise,
+    "peers_drift": peers("drift"),
+    "peers_sigma": peers("sigma"),
+    "peers_coverage": peers_coverage,
+    "peers_cost": peers_cost,
+    "peers_degrees": peers_degrees,
     "checks": checks,
     "checks_right": checks_right,
     "reproduction": as_kept,
     "reproduction_claim": as_kept,
 }
 FILES = {"quality_errors": "quality", "checks_right": "checks"}
+FILES |= {name: "peers" for name in TABLES if name.startswith("peers_")}
 """Tables whose results are in a file of another name."""
 
 

@@ -420,13 +420,14 @@ class Transitions(MoveRows, FromPositions):
         if not parts or not all(isinstance(part, Transitions) for part in parts):
             raise InputError("concatenate needs a list of Transitions, at least one")
         same_variables(parts)
+        first: Transitions = parts[0]
         if len(parts) == 1:
-            return parts[0]
+            return first
         x, dx, h = (np.concatenate([getattr(part, name) for part in parts]) for name in ("inputs", "increments", "h"))
         grouped = all(part.groups is not None for part in parts)
         groups = np.concatenate([part.groups for part in parts]) if grouped else None
         units = next((part.units for part in parts if part.units), NO_UNITS)
-        return cls._trusted(x, dx, h, groups, *parts[0]._variables[:-1], units)
+        return cls._trusted(x, dx, h, groups, *first._variables[:-1], units)
 
     @classmethod
     def _from_moves(cls, layout: Layout, moves: Moves) -> Transitions:
