@@ -696,7 +696,7 @@ def test_plots_of_dynamics(learned):
     ax = itofit.plot.density(learned, data, samples=4, rng=0)
     assert {"observed", "learned"} <= {text.get_text() for text in ax.get_legend().get_texts()}
     ax = itofit.plot.passage_times(learned, data, targets=[-1, (0.8, 1.2)], samples=4, rng=0)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["to x = -1", "to x between 0.8 and 1.2"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["to x = −1", "to x between 0.8 and 1.2"]
     with pytest.raises(InputError, match="two variables"):
         itofit.plot.phase_portrait(learned)
     plane, C = linear(*PLANE)

@@ -14,7 +14,7 @@ from itofit.looking.plot.canvas import lines, nice_below, number_text
 from itofit.looking.plot.potentials import potentials
 from itofit.looking.plot.reach import reached
 from itofit.looking.plot.remainders import binned
-from itofit.looking.plot.simulated import compare, pieces
+from itofit.looking.plot.simulated import _some, compare, pieces
 from itofit.looking.plot.views import view_of
 
 
@@ -538,6 +538,20 @@ except AttributeError as error:
     assert "no attribute 'colour'" in str(error)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_paths_start_from_some_pieces_of_long_data():
+    x = np.arange(1000.0)[:, None]
+    data = Transitions.from_pairs(x, x + 1, 1.0)
+    begin, length = np.arange(0, 1000, 10), np.full(100, 10)
+    rows, starts, lengths = _some(data, begin, length, 95, np.random.default_rng(0))
+    assert len(rows) == lengths.sum() == 100
+    np.testing.assert_array_equal(starts, np.arange(0, 100, 10))
+    pieces = rows.inputs.reshape(10, 10)
+    assert (np.diff(pieces, axis=1) == 1).all()  # each as it was
+    assert (pieces[:, 0] % 10 == 0).all()
+    assert len(np.unique(pieces)) == 100
+    assert _some(data, begin, length, 1000, np.random.default_rng(0))[0] is data
 
 
 # Where data are

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from itofit.data.large.parts import PartedTransitions
     from itofit.data.reading.files import read_transitions
     from itofit.data.transitions import Transitions
+    from itofit.data.units import Units
     from itofit.learning.fit import fit
     from itofit.learning.regressor import ARFFRegressor
     from itofit.looking.check import Diagnosis, Finding, check
@@ -55,6 +56,7 @@ __all__ = [
     "States",
     "Training",
     "Transitions",
+    "Units",
     "__version__",
     "check",
     "compare",
@@ -91,6 +93,7 @@ _LATER = {
     "States": "model.hidden.observed",
     "Training": "model.training",
     "Transitions": "data.transitions",
+    "Units": "data.units",
     "check": "looking.check",
     "compare": "looking.compare",
     "fit": "learning.fit",

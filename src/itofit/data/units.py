@@ -41,8 +41,8 @@ class Units:
 
     Examples
     --------
-    >>> from itofit.data.units import Units
-    >>> units = Units(("x", "y"), ("µm", "µm"), "s")
+    >>> import itofit
+    >>> units = itofit.Units(("x", "y"), ("µm", "µm"), "s")
     >>> units.drift("x"), units.covariance("x", "y"), units.diffusion("x"), units.rate
     ('µm/s', 'µm²/s', 'µm/√s', '1/s')
     """

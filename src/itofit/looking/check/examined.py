@@ -16,7 +16,7 @@ from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
 from itofit.model.hidden.observed import Innovations, drawn_underdamped, innovations
 from itofit.model.learned import LearnedSDE
-from itofit.model.likelihood import BATCH_ROWS
+from itofit.model.likelihood import BATCH_ROWS, gaussian_nll
 
 MOST_ROWS = 200_000
 """Rows that are examined at most: a few seconds of work, and far more than deviations that matter need to be seen."""
@@ -39,6 +39,7 @@ class ExaminedRows(NamedTuple):
     inputs: tuple[str, ...]  # names of the m inputs
     outputs: tuple[str, ...]  # names of the d outputs
     through_noise: bool = False  # whether states follow from the data by a filter, and z are its innovations
+    loss: Float | None = None  # (n,) negative log-likelihood of each row, if no filter is needed for it
 
     @property
     def drift_size(self) -> Float:
@@ -52,8 +53,9 @@ def examine(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> ExaminedRo
     rows, stretch = _rows_and_stretches(data, rng)
     order, follows = _time_order(rows, stretch)
     through_filter = rows.kind == "positions" or sde.measurement_noise is not None
+    loss = None
     if not through_filter:
-        states, (z, g, r) = rows, _residuals(sde, rows)
+        states, (z, g, r, loss) = rows, _residuals(sde, rows)
     else:
         states, z, g, r = _innovations(sde, rows, order)
     named = sde if has_given_names(sde) else states
@@ -70,6 +72,7 @@ def examine(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> ExaminedRo
         inputs=named.input_names,
         outputs=named.output_names,
         through_noise=through_filter,
+        loss=loss,
     )
 
 
@@ -181,9 +184,10 @@ def with_states(sde: LearnedSDE, data: Data) -> Data:
     return drawn_underdamped(sde, rows, sde.data.h_mean, seed=0)
 
 
-def _residuals(sde: LearnedSDE, data: Transitions) -> tuple[Float, Float, Float]:
-    """z, g and r of all rows."""
+def _residuals(sde: LearnedSDE, data: Transitions) -> tuple[Float, Float, Float, Float]:
+    """z, g, r and the loss of all rows."""
     z, g, r = (np.empty_like(data.increments) for _ in range(3))
+    loss = np.empty(len(data))
     for start in range(0, len(data), BATCH_ROWS):
         rows = slice(start, start + BATCH_ROWS)
         root = np.sqrt(data.h[rows])[:, None]
@@ -191,4 +195,5 @@ def _residuals(sde: LearnedSDE, data: Transitions) -> tuple[Float, Float, Float]
         r[rows] = data.increments[rows] - root**2 * mean
         white = np.linalg.solve(factors(covariance), np.stack([r[rows] / root, root * mean], axis=2))
         z[rows], g[rows] = white[:, :, 0], white[:, :, 1]
-    return z, g, r
+        loss[rows] = gaussian_nll(data.increments[rows], data.h[rows], mean, covariance)
+    return z, g, r, loss

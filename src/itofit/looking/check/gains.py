@@ -43,7 +43,7 @@ def gain(sde: LearnedSDE, rows: ExaminedRows, rng: np.random.Generator) -> Findi
     except np.linalg.LinAlgError:
         reason = "Constant coefficients cannot be fitted: some outputs do not move, or only together."
         return not_available(name, title, reason)
-    difference = constant - sde.nll(data, pointwise=True)
+    difference = constant - (sde.nll(data, pointwise=True) if rows.loss is None else rows.loss)
     mean = float(difference.mean())
     sums = np.bincount(clusters, difference - mean)
     error = float(np.sqrt(np.sum(sums**2) * len(sums) / (len(sums) - 1)) / len(difference))

@@ -13,7 +13,16 @@ from itofit._checks import Float, InputError
 from itofit.data.units import NO_UNITS
 from itofit.looking.check import Diagnosis
 from itofit.looking.check.residuals import BIN_ROWS
-from itofit.looking.plot.canvas import INTERVAL_STDS, LOOKS, escaped, figure_or_new, grid_of_axes, lines, panels_size
+from itofit.looking.plot.canvas import (
+    INTERVAL_STDS,
+    LOOKS,
+    escaped,
+    few_ticks,
+    figure_or_new,
+    grid_of_axes,
+    lines,
+    panels_size,
+)
 from itofit.looking.plot.views import checked
 from itofit.model.learned import LearnedSDE
 
@@ -168,6 +177,7 @@ def _binned(ax: Axes, x: Float, z: Float, name: str, outputs: list[str]) -> None
         )
     ax.set(xlabel=lines(name, 40), ylabel="residuals in bins")
     ax.margins(y=0.12)
+    few_ticks(ax, 5)
 
 
 def _looks(n: int) -> list[Any]:

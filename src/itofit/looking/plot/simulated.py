@@ -55,7 +55,7 @@ def distributions(
         Of more than 200,000, stretches of 100 consecutive ones are taken.
     n_paths : int, optional
         About how many paths to simulate, as many from each start, at least one. Default: as many as make 200,000
-        steps together.
+        steps together, with four inputs and more 40,000; of longer data, pieces drawn at random are taken.
     component : int or str, optional
         The variable of the state, by number or name. Default: the first that noise moves.
     rng : int, Generator or None
@@ -120,8 +120,10 @@ def compare(sde: LearnedSDE, data: Data, c: int, n_paths: int | None, rng: np.ra
 
 def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random.Generator) -> dict[str, Compared]:
     """Values of each variable, from the same paths; positions of an underdamped system need trajectories."""
-    rows, begin, length = starts(data, rng)
     wanted = PATH_STEPS if sde.n_inputs < MANY_INPUTS else PATH_STEPS_MANY
+    rows, begin, length = starts(data, rng)
+    if n_paths is None:
+        rows, begin, length = _some(rows, begin, length, wanted, rng)
     copies = -(-wanted // len(rows)) if n_paths is None else -(-n_paths // len(begin))
     first, later = simulate(sde, rows, begin, length, copies, rng)
     after_start = np.ones(len(rows), dtype=bool)
@@ -151,6 +153,19 @@ def starts(data: Data, rng: np.random.Generator) -> tuple[Transitions, Int, Int]
     if len(begin) > len(rows) / 2:  # most transitions are alone
         return rows, np.arange(len(rows)), np.ones(len(rows), dtype=np.intp)
     return rows, begin, length
+
+
+def _some(
+    rows: Transitions, begin: Int, length: Int, wanted: int, rng: np.random.Generator
+) -> tuple[Transitions, Int, Int]:
+    """Pieces drawn at random that have about so many rows together, and these rows; all if there are no more."""
+    if len(rows) <= wanted:
+        return rows, begin, length
+    drawn = rng.permutation(len(begin))
+    drawn = np.sort(drawn[: 1 + int(np.searchsorted(np.cumsum(length[drawn]), wanted))])
+    ends = np.cumsum(length[drawn])
+    kept = np.repeat(begin[drawn] - ends + length[drawn], length[drawn]) + np.arange(ends[-1])
+    return rows[kept], ends - length[drawn], length[drawn]
 
 
 def pieces(run: Int, most: int = MOST_STEPS) -> tuple[Int, Int]:
