@@ -9,7 +9,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import RNG, Float, InputError, fraction, generator
+from itofit._checks import RNG, Float, InputError, fraction, generator, is_whole, plain_array, shown
 from itofit.data.names import Kind, plural, shown_range
 from itofit.data.periods import surroundings_text
 from itofit.data.rows import slices
@@ -101,9 +101,9 @@ class MoveRows:
     def __getitem__(self, rows: slice | npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Self:
         """Some of the transitions: a slice, a mask or an array of indices."""
         if isinstance(rows, list):
-            rows = np.asarray(rows)
-        if not isinstance(rows, slice) and (not isinstance(rows, np.ndarray) or rows.ndim != 1):
-            raise InputError(f"select transitions with a slice, a mask or an array of indices, got {rows!r}")
+            listed = plain_array("rows", rows)
+            rows = listed if listed.size else np.zeros(0, dtype=np.intp)
+        _check_rows(rows, len(self))
         groups = None if self.groups is None else self.groups[rows]
         chosen = self._trusted(self.inputs[rows], self.increments[rows], self.h[rows], groups, *self._variables)
         if not len(chosen):
@@ -140,3 +140,22 @@ class MoveRows:
         random, _ = generator(rng)
         out = held_out_rows(random, share, len(self), by, self.groups)
         return self[~out], self[out]
+
+
+def _check_rows(rows: object, n: int) -> None:
+    """Raise unless something selects from n rows: a slice, a mask or an array of indices."""
+    if isinstance(rows, slice):
+        valid = all(end is None or is_whole(end) for end in (rows.start, rows.stop, rows.step)) and rows.step != 0
+    else:
+        valid = isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in "biu"
+    if not valid:
+        raise InputError(f"select transitions with a slice, a mask or an array of indices, got {shown(rows)}")
+    if not isinstance(rows, np.ndarray) or not len(rows):
+        return
+    if rows.dtype.kind == "b":
+        if len(rows) != n:
+            raise InputError(f"a mask must have a value for each of {n} transitions, got {len(rows)}")
+        return
+    least, most = int(rows.min()), int(rows.max())
+    if least < -n or most >= n:
+        raise InputError(f"there are {n} transitions, and none has the index {most if most >= n else least}")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from itofit._checks import InputError, Option, flag, one_of, positive
+from itofit._checks import LARGEST_COUNT, InputError, Option, flag, is_whole, one_of, positive
 from itofit.data.frames.table_columns import PLAIN, UNITS, MissingPackageError, Table, Texts, optional
 from itofit.data.names import plural
 from itofit.data.periods import Periodic, checked_periods
@@ -164,7 +164,7 @@ def column_names(argument: str, names: ColumnNames) -> tuple[Hashable, ...]:
     if not given:
         raise InputError("{option} must name at least one column, got {got!r}", option=Option(argument), got=names)
     for name in given:
-        if not isinstance(name, Hashable):
+        if not isinstance(name, Hashable) or (is_whole(name) and abs(name) > LARGEST_COUNT):  # type: ignore[arg-type]
             text = "{option} must be the name of a column or a list of names, got the {kind} {name!r} in it"
             raise InputError(text, option=Option(argument), kind=type(name).__name__, name=name)
     if len(set(given)) < len(given):
