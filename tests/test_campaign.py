@@ -62,8 +62,8 @@ REFUSED = {
     "long names": (lambda: Transitions.from_trajectories(X, dt=1, names=[*"abc"] * 999), "names must be 2 .*…$"),
     "periodic": (lambda: Transitions.from_trajectories(X, dt=1, periodic=[*"abc"] * 999), "periodic must be .*…$"),
     "rows": (lambda: DATA[np.array([0.5])], "select transitions with a slice, a mask or an array of indices"),
-    "mask": (lambda: DATA[np.array([True])], "a mask must have one value for each of 120 transitions, got 1"),
-    "indices": (lambda: DATA[[0, 120]], "there are 120 transitions, got indices from 0 to 120"),
+    "mask": (lambda: DATA[np.array([True])], "a mask must have a value for each of 120 transitions, got 1"),
+    "indices": (lambda: DATA[[0, 120]], "there are 120 transitions, and none has the index 120"),
     "no rows": (lambda: DATA[[]], "there are no transitions left"),
     "parts": (lambda: Transitions.concatenate(np.array(1.0)), "concatenate needs a list of Transitions"),
 }

@@ -17,6 +17,8 @@ import itofit
 from itofit import ARFF, ARFFRegressor, ExtrapolationWarning, InputError, Transitions
 from itofit._checks import CONTROL, CallError, Message, printable
 from itofit.cli import app
+from itofit.data.frames.layout import Table, checked_layout
+from itofit.data.reading.file_layout import _check_roles
 from itofit.looking.plot.simulated import compare_all
 from itofit.model.known import KnownSDE
 
@@ -85,6 +87,47 @@ def test_counts_beyond_what_arrays_can_count(sde, n):
         sde.simulate(X, 0.1, n)
     with pytest.raises(InputError, match="n_features must be a whole number >= 1, got"):
         ARFF(n_features=n)
+
+
+HUGE = 10**5000
+SELECTIONS = {
+    "huge": (HUGE, "select transitions with a slice, a mask or an array of indices, got a very large int"),
+    "a list of huge": ([HUGE], "select transitions .* got"),
+    "numbers": (np.array([0.5, 1.0]), "select transitions"),
+    "a table": (np.zeros((2, 2), dtype=int), "select transitions"),
+    "ragged": ([[1], [1, 2]], "rows must be a rectangular array"),
+    "a duration": (slice(np.timedelta64(1, "s"), None), "select transitions"),
+    "a text": ("a", "select transitions"),
+    "no step": (slice(None, None, 0), "select transitions"),
+    "too far": ([0, 200], "there are 200 transitions, and none has the index 200"),
+    "too far back": (np.array([-201]), "there are 200 transitions, and none has the index -201"),
+    "a short mask": (np.ones(3, dtype=bool), "a mask must have a value for each of 200 transitions, got 3"),
+    "none": ([], "there are no transitions left"),
+}
+
+
+@pytest.mark.parametrize(("rows", "message"), SELECTIONS.values(), ids=SELECTIONS)
+def test_what_does_not_select_transitions(rows, message):
+    with pytest.raises(InputError, match=message):
+        DATA[rows]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: Transitions(X, MOVES, 0.1, input_names=[HUGE, HUGE]),
+        lambda: Transitions(X, MOVES, 0.1, kind=HUGE),
+        lambda: Transitions(X, MOVES, 0.1, periodic={HUGE: 1.0}),
+        lambda: Transitions(X, MOVES, 0.1, periodic=[HUGE]),
+        lambda: Transitions.from_dataframe(pd.DataFrame({"x": [0.0, 1.0]}), dt=0.1, state=HUGE),
+        lambda: Transitions.from_dataframe(pd.DataFrame({"x": [0.0, 1.0]}), dt=0.1, state=["x", -HUGE]),
+        lambda: Transitions.concatenate([HUGE]),
+    ],
+)
+def test_numbers_of_thousands_of_digits_are_not_written_out(use):
+    with pytest.raises(InputError) as caught:
+        use()
+    assert len(str(caught.value)) < 300
 
 
 # Nothing in, nothing out
@@ -316,6 +359,29 @@ def test_the_header_of_a_wide_table_is_read_once(tmp_path):
     (tmp_path / "twice.csv").write_text(",".join([*names, "column7"]) + "\n")
     with pytest.raises(InputError, match="several columns are called 'column7'"):
         itofit.read_transitions(tmp_path / "twice.csv", dt=0.1)
+
+
+class Compared(str):
+    """A name that counts how often it was compared."""
+
+    __hash__ = str.__hash__
+    n = 0
+
+    def __eq__(self, other):
+        Compared.n += 1
+        return str.__eq__(self, other)
+
+
+def test_names_of_many_variables_are_not_compared_with_each_other():
+    """Each was compared with all others, which took minutes for 30,000."""
+    names = [Compared(f"column{i}") for i in range(1000)]
+    layout = checked_layout(names[1:500], dt=0.1, covariates=names[500:])
+    table = Table(dict.fromkeys(names, np.zeros(2)))
+    Compared.n = 0
+    for name, argument in layout.columns.items():
+        table.check(argument, name)
+    _check_roles(layout)
+    assert Compared.n < 20 * len(names)
 
 
 def track_file(path):

@@ -128,7 +128,7 @@ class Message(str):
     fields: dict[str, object]
 
     def __new__(cls, template: str, /, **fields: object) -> Self:
-        message = super().__new__(cls, printable(template.format(**fields)))
+        message = super().__new__(cls, printable(_filled(template, fields)))
         message.template, message.fields = template, fields
         return message
 
@@ -141,10 +141,37 @@ class Message(str):
                 return own
             return part.worded(word) if isinstance(part, Message) else part
 
-        return printable(self.template.format(**{name: said(part) for name, part in self.fields.items()}))
+        return printable(_filled(self.template, {name: said(part) for name, part in self.fields.items()}))
 
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, object]]:
         return (self.template,), self.fields
+
+
+def _filled(template: str, fields: dict[str, object]) -> str:
+    """A template with its fields, some of which may have more digits than Python writes."""
+    try:
+        return template.format(**fields)
+    except ValueError:
+        return template.format(**{name: part if _has_text(part) else _Shown(part) for name, part in fields.items()})
+
+
+def _has_text(value: object) -> bool:
+    """Whether Python writes a value."""
+    try:
+        str(value)
+    except ValueError:
+        return False
+    return True
+
+
+class _Shown:
+    """What a message shows of a value that Python does not write."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return shown(self.value)
 
 
 def message_of(error: Exception) -> str:

@@ -9,7 +9,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import RNG, Float, InputError, fraction, generator, plain_array, shown
+from itofit._checks import RNG, Float, InputError, fraction, generator, is_whole, plain_array, shown
 from itofit.data.names import Kind, plural, shown_range
 from itofit.data.periods import surroundings_text
 from itofit.data.rows import slices
@@ -19,13 +19,20 @@ from itofit.data.with_units import WithUnits
 
 
 def _check_choice(rows: object, n: int) -> None:
-    """Raise unless they choose among n transitions: a mask, or indices."""
-    if not isinstance(rows, np.ndarray) or rows.ndim != 1 or (rows.size and rows.dtype.kind not in "biu"):
+    """Raise unless they choose among n transitions: a slice, a mask, or indices."""
+    if isinstance(rows, slice):
+        valid = all(end is None or is_whole(end) for end in (rows.start, rows.stop, rows.step)) and rows.step != 0
+    else:
+        valid = isinstance(rows, np.ndarray) and rows.ndim == 1 and (rows.dtype.kind in "biu" or not rows.size)
+    if not valid:
         raise InputError(f"select transitions with a slice, a mask or an array of indices, got {shown(rows)}")
+    if not isinstance(rows, np.ndarray):
+        return
     if rows.dtype.kind == "b" and len(rows) != n:
-        raise InputError(f"a mask must have one value for each of {plural(n, 'transition')}, got {len(rows)}")
+        raise InputError(f"a mask must have a value for each of {plural(n, 'transition')}, got {len(rows)}")
     if rows.dtype.kind in "iu" and rows.size and not -n <= rows.min() <= rows.max() < n:
-        raise InputError(f"there are {plural(n, 'transition')}, got indices from {rows.min()} to {rows.max()}")
+        far = rows.max() if rows.max() >= n else rows.min()
+        raise InputError(f"there are {plural(n, 'transition')}, and none has the index {far}")
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -117,9 +124,9 @@ class MoveRows(WithUnits):
         """Some of the transitions: a slice, a mask or an array of indices."""
         if isinstance(rows, list):
             rows = plain_array("rows", rows)
-        if not isinstance(rows, slice):
-            _check_choice(rows, len(self))
-            rows = rows if rows.size else rows.astype(np.intp)
+        _check_choice(rows, len(self))
+        if isinstance(rows, np.ndarray) and not rows.size:
+            rows = rows.astype(np.intp)
         groups = None if self.groups is None else self.groups[rows]
         chosen = self._trusted(self.inputs[rows], self.increments[rows], self.h[rows], groups, *self._variables)
         if not len(chosen):

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import Float, InputError, Option, shown
+from itofit._checks import LARGEST_COUNT, Float, InputError, Option, is_whole, shown
 from itofit.data.names import HasVariables, did_you_mean
 
 Periodic: TypeAlias = Mapping[Any, float | tuple[float, float]]
@@ -45,16 +45,16 @@ def checked_periods(periodic: Periodic | None, names: tuple[str, ...]) -> Float:
 
 def _place(name: Hashable, names: tuple[str, ...]) -> int:
     """The number of a variable that was given by name or number."""
-    if isinstance(name, numbers.Integral) and not isinstance(name, bool) and str(name) not in names:
-        if 0 <= name < len(names):
-            return int(name)
-    elif str(name) in names:
-        return names.index(str(name))
+    text = shown(name) if is_whole(name) and abs(name) > LARGEST_COUNT else str(name)  # type: ignore[arg-type]
+    if text in names:
+        return names.index(text)
+    if is_whole(name) and 0 <= name < len(names):  # type: ignore[operator]
+        return int(name)  # type: ignore[call-overload]
     raise InputError(
         "{periodic}: there is no variable {name!r}{hint}; the variables are {names}",
         periodic=Option("periodic"),
         name=name,
-        hint=did_you_mean(name, names),
+        hint=did_you_mean(text, names),
         names=", ".join(names),
     )
 

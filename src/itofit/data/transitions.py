@@ -364,8 +364,8 @@ class Transitions(MoveRows, FromPositions):
     ) -> BlockedTransitions:
         """Data larger than memory, read block by block as often as needed.
 
-        `fit` passes over such data six times, and nine times where it searches on a part of the rows (several inputs
-        and more than 16,000 rows); with ``refine=False`` four or six times. It takes memory for a block, not for the
+        `fit` passes over such data four to seven times, and nine times or more where it searches on a part of the rows
+        (four inputs and more); with ``refine=False`` four or six times. It takes memory for a block, not for the
         data, and learns the same as from the same rows in memory, however they are cut into blocks.
 
         Parameters

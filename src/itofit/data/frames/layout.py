@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from itofit._checks import InputError, Option, flag, gone_through, one_of, positive, shown
+from itofit._checks import LARGEST_COUNT, InputError, Option, flag, gone_through, is_whole, one_of, positive, shown
 from itofit.data.frames.table_columns import PLAIN, UNITS, MissingPackageError, Table, Texts, optional
 from itofit.data.names import plural
 from itofit.data.periods import Periodic, checked_periods
@@ -157,6 +157,8 @@ def checked_layout(
 
 def _can_be_name(name: object) -> bool:
     """Whether it can be told whether a column is called so; of what is missing, such as pandas' NA, it cannot."""
+    if is_whole(name) and abs(name) > LARGEST_COUNT:  # type: ignore[arg-type]
+        return False
     return isinstance(name, Hashable) and isinstance(name == name, bool | np.bool_)  # noqa: PLR0124
 
 

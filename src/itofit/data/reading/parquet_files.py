@@ -171,15 +171,17 @@ class ParquetFiles:
     def _check(self, layout: Layout) -> None:
         """Raise if a file lacks a column, or has it in another type."""
         first = self.footers[0].schema
+        of_first = set(first.names)  # which a schema lists anew each time
         for i, (found, footer) in enumerate(zip(self.files, self.footers, strict=True)):
             if i and footer.schema is first:
                 continue
             with errors_naming(found.file):
-                names = [*footer.schema.names, *(name for name in self.keys if name not in footer.schema.names)]
+                own = set(footer.schema.names)
+                names = [*footer.schema.names, *(name for name in self.keys if name not in own)]
                 table = Table(dict.fromkeys(names, np.zeros(0)))
                 for name, argument in layout.columns.items():
                     table.check(argument, name)
-                    if name in first.names and name in footer.schema.names:
+                    if name in of_first and name in own:
                         _check_type(argument, name, first.field(name).type, footer.schema.field(name).type, self.files)
 
 
