@@ -90,7 +90,7 @@ ASKED = {
     "target": (lambda sde: dynamics.first_passage_time(sde, 0.0, 10**400), "target must"),
     "complex target": (lambda sde: dynamics.first_passage_time(sde, 0.0, np.array([1j])), "target must be a number"),
     "density beside no data": (lambda sde: plot.density(sde, "2pi", samples=3), "needs Transitions, got str"),
-    "times beside others' data": (lambda sde: plot.passage_times(sde, 0.5, DATA, samples=3), "1 input"),
+    "times beside others' data": (lambda sde: plot.passage_times(sde, DATA, targets=0.5, samples=3), "1 input"),
     "path": (lambda sde: sde.save(0), "path must be the path of a file, got 0"),
     "NUL": (lambda sde: sde.save("a\0b"), "path must be the path of a file"),
     "table": (lambda sde: sde.to_table(4, slice(3)), "path must be the path of a file, got slice"),
