@@ -23,6 +23,7 @@ from itofit.model.finite_step import Scheme
 from itofit.model.formula import written
 from itofit.model.formula.lines import Line, Prediction
 from itofit.model.formula.units import Units
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.training import DataSummary
 
 
@@ -54,6 +55,10 @@ class Formula(WithTables):
         How it predicts, beside the learned functions.
     data : DataSummary
         What its coefficients come from.
+    measurement_noise : MeasurementNoise or None
+        Errors with which the state was observed, estimated with the coefficients.
+    hidden_velocity : HiddenVelocity or None
+        Velocities where tracks start, of a formula from positions alone.
     """
 
     drift_lines: tuple[Line, ...]
@@ -75,6 +80,8 @@ class Formula(WithTables):
     clipped_share: float = 0.0
     prediction: Prediction | None = None
     units: Units = field(default_factory=Units)
+    measurement_noise: MeasurementNoise | None = None
+    hidden_velocity: HiddenVelocity | None = None
 
     has_error_bars = True
     step_correction = None
