@@ -11,7 +11,8 @@ import itofit
 from itofit import InputError, Transitions
 from itofit.cli import app
 from itofit.looking.compare.comparison import AnswerDifference, simultaneous_band
-from itofit.looking.compare.condition_test import Polynomials, condition_tests
+from itofit.looking.compare.condition_test import Drawn, Polynomials, _spread_by_drift, condition_tests
+from itofit.model.finite_step import moments_of_step
 from itofit.model.known import KnownSDE
 
 
@@ -22,6 +23,13 @@ def known(drift=1.0, noise=0.25):
 def steps(rng, n, drift=1.0, noise=0.25, h=0.05):
     x = rng.normal(size=(n, 1))
     return Transitions.from_pairs(x, x + h * drift * (x - x**3) + np.sqrt(h * noise) * rng.normal(size=(n, 1)), h)
+
+
+def relaxing(rng, rate, n, h):
+    """Exact steps of dx = −rate x dt + dW."""
+    x = rng.normal(size=(n, 1))
+    decay = np.exp(-rate * h)
+    return Transitions.from_pairs(x, decay * x + np.sqrt((1 - decay**2) / (2 * rate)) * rng.normal(size=(n, 1)), h)
 
 
 @pytest.fixture(scope="module")
@@ -66,17 +74,35 @@ def test_a_steeper_drift_is_no_other_noise():
     """Over a step h a steeper drift makes less of the same noise: 5 % here, ten standard errors if it counted."""
     rng = np.random.default_rng(3)
 
-    def relaxing(rate, n=100_000, h=0.1):
-        x = rng.normal(size=(n, 1))
-        decay = np.exp(-rate * h)
-        x1 = decay * x + np.sqrt((1 - decay**2) / (2 * rate)) * rng.normal(size=(n, 1))
-        return Transitions.from_pairs(x, x1, h)
-
-    data = relaxing(1.0), relaxing(1.5)
+    data = relaxing(rng, 1.0, 100_000, 0.1), relaxing(rng, 1.5, 100_000, 0.1)
     models = [itofit.fit(own, rng=0) for own in data]
     comparison = itofit.compare(*models, *data)
     assert comparison.drift_differs
     assert not comparison.noise_differs
+
+
+def test_errors_of_a_drift_count_as_they_change_what_steps_make_of_noise():
+    """Against the moments of steps of each drawn drift, which relax by a fifth within a step."""
+    rng = np.random.default_rng(6)
+    data = relaxing(rng, 2.0, 2000, 0.1), relaxing(rng, 2.0, 2000, 0.05)
+    models = [itofit.fit(own, correct_step=True, rng=0) for own in data]
+    draws = models[0].sample(100, rng=0)
+    basis = Polynomials(np.zeros(1), np.full(1, 2.0), np.zeros((2, 1)), 2)
+    found = _spread_by_drift(tuple(models), 0, draws, data[0], basis)
+    rows = data[0]
+    own, other = (sde.covariance(rows.inputs)[:, 0, 0] for sde in models)
+    phi, coefficients = basis(rows.inputs), []
+    as_learned = models[0]._moments(rows.inputs, rows.h, "corrected")[1][:, 0, 0]
+    for drawn in draws:
+        step = moments_of_step(rows.inputs, rows.h, drawn.drift, models[0].covariance, underdamped=False)
+        products = own * as_learned / step.covariance[:, 0, 0] / (0.5 * (own + other))
+        coefficients.append(np.linalg.lstsq(phi, products, rcond=None)[0])
+    expected = np.cov(np.transpose(coefficients))
+    np.testing.assert_allclose(np.sqrt(np.diagonal(found)), np.sqrt(np.diagonal(expected)), rtol=0.25)
+    known_drifts = condition_tests(*models, *data)[1]
+    drawn = tuple(Drawn(sde.sample(100, rng=0), own) for sde, own in zip(models, data, strict=True))
+    uncertain = condition_tests(*models, *data, drawn)[1]
+    assert uncertain.statistic < known_drifts.statistic
 
 
 def test_blocks_give_what_memory_gives(conditions):

@@ -498,14 +498,3 @@ def test_far_from_zero_the_degree_is_lowered(well):
     assert len(sde.formula(far).library) < 5
     with pytest.raises(InputError, match="measure variables from their mean"):
         sde.formula(far, degree=4)
-
-
-def test_models_of_hidden_states_are_refused():
-    rng = np.random.default_rng(0)
-    x = np.zeros(4000)
-    for i in range(3999):
-        x[i + 1] = 0.99 * x[i] + 0.1 * rng.normal()
-    data = itofit.Transitions.from_trajectories((x + 0.2 * rng.normal(size=4000))[:, None], dt=0.01)
-    sde = itofit.fit(data, measurement_noise=0.2, rng=0)
-    with pytest.raises(InputError, match="observed states"):
-        sde.formula(data)

@@ -16,12 +16,12 @@ from itofit.learning.automatic.method import Automatic
 from itofit.learning.noisy.noise_test import LEVEL, lag_products, p_of_gain
 from itofit.learning.noisy.noisy_model import NoisyModel
 from itofit.learning.noisy.noisy_tracks import with_features
-from itofit.learning.noisy.sensitivities import Packing
-from itofit.learning.noisy.track_scoring import Tracks, error_directions
+from itofit.learning.noisy.track_scoring import Tracks
 from itofit.learning.options import FitOptions
 from itofit.learning.pipeline import Task, functions_of_one_step
 from itofit.model import storage
 from itofit.model.file_format import packed_model
+from itofit.model.hidden.sensitivities import Packing, error_directions
 
 H = 0.02
 

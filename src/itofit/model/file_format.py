@@ -26,6 +26,7 @@ from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
 from itofit.model.in_use import check_finite_in_use
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
+from itofit.model.sde import SDE
 from itofit.model.training import (
     Candidate,
     DataSummary,
@@ -251,8 +252,8 @@ def _check_model(sde: LearnedSDE) -> None:
     _check_function("drift_function", sde.drift_function, m, d)
     _check_function("covariance_function", sde.covariance_function, m, len(entries(sde.structure, d)[0]))
     _check_correction(sde)
-    _check_hidden_velocity(sde)
-    _check_measurement(sde)
+    check_hidden_velocity(sde)
+    check_measurement(sde)
     _check_origin(sde)
 
 
@@ -335,8 +336,8 @@ def _check_correction(sde: LearnedSDE) -> None:
     one_of("step_correction.outcome", correction.outcome, get_args(StepOutcome))
 
 
-def _check_hidden_velocity(sde: LearnedSDE) -> None:
-    """The same for velocities that were not observed."""
+def check_hidden_velocity(sde: SDE) -> None:
+    """Raise unless velocities that were not observed are such, if there are any."""
     hidden, d = sde.hidden_velocity, sde.n_outputs
     if hidden is None:
         return
@@ -350,7 +351,7 @@ def _check_hidden_velocity(sde: LearnedSDE) -> None:
     count("hidden_velocity.substeps", hidden.substeps)
 
 
-def _check_measurement(sde: LearnedSDE) -> None:
+def check_measurement(sde: SDE) -> None:
     """The same for errors of measurement."""
     noise, d = sde.measurement_noise, sde.n_outputs
     if noise is None:

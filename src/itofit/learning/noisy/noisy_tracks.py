@@ -29,7 +29,6 @@ from itofit.learning.noisy.track_draws import drawn_transitions
 from itofit.learning.noisy.track_scoring import (
     Scored,
     Tracks,
-    error_directions,
     evidence,
     score,
     scored_drift,
@@ -39,6 +38,7 @@ from itofit.learning.pipeline import Task, floored_shares, functions_of_one_step
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import entries
 from itofit.model.finite_step import Scheme
+from itofit.model.hidden.sensitivities import error_directions
 from itofit.model.hidden.windows import window_lengths
 from itofit.model.learned import LearnedSDE
 from itofit.model.measurement import MeasurementNoise

@@ -1,6 +1,6 @@
 """Fisher scoring on the innovations of noisy tracks: amplitudes of drift and Σ, and Λ, with ridges of largest evidence.
 
-Normal equations come from `itofit.learning.noisy.sensitivities`. For the drift they are those of a least-squares
+Normal equations come from `itofit.model.hidden.sensitivities`. For the drift they are those of a least-squares
 problem with noise of known variance, as for clean data, with information that is less by what the noise hides. So
 the evidence for its ridges, and its posterior, are the same functions of them (`itofit.learning.automatic.evidence`,
 `itofit.learning.spread`). For the entries of H they are as well, after Λ is eliminated:
@@ -35,8 +35,7 @@ from itofit.learning.automatic.evidence import (
 )
 from itofit.learning.automatic.principal import NO_FEATURES
 from itofit.learning.noisy.noisy_model import NoisyModel
-from itofit.learning.noisy.sensitivities import Normal, of_drift, of_noise
-from itofit.matrices.symmetric import entries
+from itofit.model.hidden.sensitivities import Normal, error_directions, of_drift, of_noise, positive_part
 from itofit.model.hidden.tracking import filtered
 from itofit.model.hidden.windows import InOrder, Overlapping, Windows, chunks, cut
 from itofit.model.training import SWITCHED_OFF
@@ -53,8 +52,6 @@ there.
 """
 SHARES = (1.0, 0.5, 0.2, 0.05)
 """Of a step, that are tried until one gains."""
-LARGEST_NOISE_STEP = 5.0
-"""The factor by which Λ may grow in a round."""
 SEED = 400
 """Which windows are used where not all are does not depend on the seed of a fit."""
 
@@ -137,15 +134,6 @@ def some(windows: Windows, share: float, number: int) -> Windows:
     chosen = np.random.default_rng([SEED, number]).random(len(windows.first)) < share
     chosen[: number == 0] = True
     return windows.at(np.flatnonzero(chosen))
-
-
-def error_directions(d: int) -> Float:
-    """∂Λ for each of its entries, the lower triangle row by row: shape (q, d, d)."""
-    rows, cols = entries("full", d)
-    directions = np.zeros((len(rows), d, d))
-    directions[np.arange(len(rows)), rows, cols] = 1.0
-    directions[np.arange(len(rows)), cols, rows] = 1.0
-    return directions
 
 
 # One round
@@ -254,16 +242,6 @@ def _share(model: NoisyModel, change: Float) -> float:
         H, dH = Z @ fit.B, Z @ change
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.nan_to_num(fit.link.largest_share(np.where(H == 0, 1e-12, H), dH, fit.shape), nan=0.5).min())
-
-
-def positive_part(noise: Float, before: Float) -> Float:
-    """Λ without negative eigenvalues, and no more than a few times as large as before."""
-    unit = np.sqrt(np.maximum(np.diagonal(noise), np.maximum(np.diagonal(before), 1e-300)))
-    values, vectors = np.linalg.eigh(noise / np.outer(unit, unit))
-    kept = (vectors * np.maximum(values, 0.0)) @ vectors.T * np.outer(unit, unit)
-    most = LARGEST_NOISE_STEP * float(np.trace(before / np.outer(unit, unit)))
-    size = float(np.trace(kept / np.outer(unit, unit)))
-    return np.asarray(kept * min(1.0, most / size)) if size > most > 0 else kept
 
 
 # Rounds

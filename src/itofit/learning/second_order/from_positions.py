@@ -11,7 +11,6 @@ from itofit._checks import DataWarning, Either, Float, InputError, Message, Opti
 from itofit.data.transitions import Transitions
 from itofit.learning.long_steps import LONGEST, USUAL, shortened
 from itofit.learning.noisy.noise_test import LEVEL, p_of_gain
-from itofit.learning.noisy.track_scoring import error_directions
 from itofit.learning.options import FitOptions
 from itofit.learning.pipeline import Task, floored_shares, model_of
 from itofit.learning.second_order.difference_quotients import LEAST_TRIPLES, triples
@@ -23,6 +22,7 @@ from itofit.learning.second_order.hidden_velocity import (
 )
 from itofit.learning.second_order.linear_force import LinearForce
 from itofit.learning.second_order.order import persistence
+from itofit.model.hidden.sensitivities import error_directions
 from itofit.model.hidden.windows import in_track_order
 from itofit.model.learned import LearnedSDE
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise

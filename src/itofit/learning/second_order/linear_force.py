@@ -15,11 +15,10 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float
 from itofit.data.following import follows
 from itofit.data.transitions import Transitions
-from itofit.learning.noisy.sensitivities import Normal, of_drift, of_noise
-from itofit.learning.noisy.track_scoring import error_directions
 from itofit.learning.second_order.difference_quotients import LinearStart, at_least
 from itofit.matrices.symmetric import with_eigenvalues
 from itofit.model.hidden.gaussian_step import GaussianStep
+from itofit.model.hidden.sensitivities import Normal, error_directions, of_drift, of_noise
 from itofit.model.hidden.tracking import Prior, filtered
 from itofit.model.hidden.windows import chunks, cut, second_order_window_lengths
 

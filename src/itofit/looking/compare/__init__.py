@@ -17,8 +17,9 @@ from itofit._checks import RNG, Float, InputError, count, fraction, generator
 from itofit.data.names import other_units
 from itofit.data.passes import Data
 from itofit.data.periods import endless
+from itofit.data.transitions import Transitions
 from itofit.looking.compare.comparison import AnswerDifference, Band, Comparison, Pair
-from itofit.looking.compare.condition_test import ConditionTest, condition_tests
+from itofit.looking.compare.condition_test import ConditionTest, Drawn, condition_tests
 from itofit.looking.plot.views import checked
 from itofit.model.learned import LearnedSDE
 
@@ -100,7 +101,7 @@ def compare(
     points = _points(a, b, [None if data is None else data.inputs for data in rows], random)
     with one_blas_thread:
         drift, variance_ratio = pair.drift(points, level), pair.variance_ratio(points, level)
-        tested, why_not = _tested(a, b, data_a, data_b)
+        tested, why_not = _tested(pair, data_a, data_b, rows)
     return Comparison(
         a=a,
         b=b,
@@ -172,14 +173,15 @@ def _points(a: LearnedSDE, b: LearnedSDE, inputs: list[Float | None], rng: np.ra
 
 
 def _tested(
-    a: LearnedSDE, b: LearnedSDE, data_a: Data | None, data_b: Data | None
+    pair: Pair, data_a: Data | None, data_b: Data | None, rows: tuple[Transitions | None, Transitions | None]
 ) -> tuple[tuple[ConditionTest, ConditionTest] | None, str]:
     """Tests of drift and noise; or None, and why there are none."""
-    if data_a is None or data_b is None:
+    if data_a is None or data_b is None or rows[0] is None or rows[1] is None:
         return None, "give the data of both conditions to test for a difference"
-    if any(sde.measurement_noise is not None or sde.hidden_velocity is not None for sde in (a, b)):
+    if any(sde.measurement_noise is not None or sde.hidden_velocity is not None for sde in (pair.a, pair.b)):
         return None, "states were not observed exactly, so bands alone tell"
-    found = condition_tests(a, b, data_a, data_b)
+    drawn = Drawn(pair.samples[0], rows[0]), Drawn(pair.samples[1], rows[1])
+    found = condition_tests(pair.a, pair.b, data_a, data_b, drawn)
     return found, "" if found else "too few transitions"
 
 

@@ -16,6 +16,14 @@ Whether the noise differs is told by the same with products z_i z_j, whose covar
 is what the equation of each data set leaves of its own steps, without what their length makes of noise (a steeper drift
 makes less of the same noise), in units of the mean of both Σ.
 
+How much the length of steps makes of noise depends on the slope of the drift, which is learned as well. An error δ of a
+drift changes the covariance C of a step by ΔC = ½ h (Σ (∇δ)ᵀ + (∇δ) Σ) to first order, and so the products by
+
+    −T ΔC Tᵀ,    T = U⁻¹ Σ^½ C^−½,    U Uᵀ = mean of both Σ.
+
+For drifts drawn from the posterior, that is regressed on the same polynomials, and the covariance of these coefficients
+is added. Errors of a drift and the products of what it leaves over are uncorrelated.
+
 Steps of a track need not be independent of each other: what is left of a step is, given all steps before it.
 
 Polynomials take few coefficients, so that a difference all over the range is seen early; they are of places within two
@@ -36,8 +44,9 @@ from itofit._checks import Float
 from itofit.data.passes import Data, add_up, added
 from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
-from itofit.model.finite_step import Scheme
+from itofit.model.finite_step import START_WEIGHT, Scheme, moments_of_step
 from itofit.model.likelihood import BATCH_ROWS
+from itofit.model.sampled import SampledSDEs
 from itofit.model.sde import SDE
 
 DRIFT_DEGREE, NOISE_DEGREE = 3, 2
@@ -48,6 +57,8 @@ ROWS_PER_COEFFICIENT = 10
 """Fewer do not make the coefficients normal."""
 REACH = 2.0
 """Standard deviations around the mean of the inputs within which polynomials are not constant."""
+PLACES = 4000
+"""Where drawn drifts are evaluated, on the way of steps of each data set."""
 
 
 class ConditionTest(NamedTuple):
@@ -118,8 +129,26 @@ class _Coefficients(NamedTuple):
     covariance: Float
 
 
-def condition_tests(a: SDE, b: SDE, data_a: Data, data_b: Data) -> tuple[ConditionTest, ConditionTest] | None:
-    """Tests of the drift and of the noise; None if there are too few rows."""
+class Drawn(NamedTuple):
+    """Equations from the posterior of a learned one, and steps of the data that it was learned from."""
+
+    samples: SampledSDEs
+    rows: Transitions
+
+
+def condition_tests(
+    a: SDE, b: SDE, data_a: Data, data_b: Data, drawn: tuple[Drawn, Drawn] | None = None
+) -> tuple[ConditionTest, ConditionTest] | None:
+    """Tests of the drift and of the noise; None if there are too few rows.
+
+    Parameters
+    ----------
+    a, b : SDE
+        Learned from each condition.
+    data_a, data_b : Data
+    drawn : two of Drawn, optional
+        How uncertain the drifts are; without, they count as known.
+    """
     n_least = min(len(data_a), len(data_b))
     m, d = a.n_inputs, a.n_outputs
     degrees = _degree(m, d, n_least, DRIFT_DEGREE), _degree(m, d * (d + 1) // 2, n_least, NOISE_DEGREE)
@@ -129,7 +158,12 @@ def condition_tests(a: SDE, b: SDE, data_a: Data, data_b: Data) -> tuple[Conditi
     bases = tuple(Polynomials(*place, a.periods, degree) for degree in degrees)
     of_a, of_b = (_sums_of(data, (a, b), own, bases) for own, data in enumerate((data_a, data_b)))
     drift = _compared(_drift_coefficients(of_a), _drift_coefficients(of_b), degrees[0])
-    return drift, _compared(_noise_coefficients(of_a), _noise_coefficients(of_b), degrees[1])
+    noises = [_noise_coefficients(of_a), _noise_coefficients(of_b)]
+    if drawn is not None and _scheme((a, b)) == "corrected":
+        for own in (0, 1):
+            more = _spread_by_drift((a, b), own, *drawn[own], bases[1])
+            noises[own] = noises[own]._replace(covariance=noises[own].covariance + more)
+    return drift, _compared(noises[0], noises[1], degrees[1])
 
 
 def _degree(m: int, n_functions: int, n_rows: int, most: int) -> int:
@@ -193,8 +227,36 @@ def _standardised(left: Float, covariance: Float, sigma: Float, mean: Float) -> 
     sigma, mean : arrays of shape (n, d, d)
         Σ of that equation, and the mean of both.
     """
+    return _turned(left[:, :, None], covariance, sigma, mean)[:, :, 0]
+
+
+def _turned(columns: Float, covariance: Float, sigma: Float, mean: Float) -> Float:
+    """T times columns (n, d, k), T = U⁻¹ Σ^½ C^−½ as above."""
     root, step, unit = (np.linalg.cholesky(own) for own in (sigma, covariance, mean))
-    return np.linalg.solve(unit, root @ np.linalg.solve(step, left[:, :, None]))[:, :, 0]
+    return np.asarray(np.linalg.solve(unit, root @ np.linalg.solve(step, columns)))
+
+
+def _spread_by_drift(
+    both: tuple[SDE, SDE], own: int, samples: SampledSDEs, rows: Transitions, psi: Polynomials
+) -> Float:
+    """What errors of a drift add to the covariance of the coefficients of products, by way of the length of steps."""
+    sde, d = both[own], both[own].n_outputs
+    some = rows[:: -(-len(rows) * 2 * d // PLACES)]
+    x, h = some.inputs, some.h
+    step = moments_of_step(
+        x, h, sde.drift, sde.covariance, underdamped=sde.kind == "underdamped", n_held=sde.n_covariates
+    )
+    drifts = samples.drift(step.places.reshape(-1, x.shape[1])).reshape(len(samples), 2 * d, len(x), d)
+    cross = np.einsum("pni,kpnj->knij", step.away, drifts - drifts.mean(axis=0)) / (2 * d)
+    change = (1 - START_WEIGHT) * (cross + cross.swapaxes(2, 3))
+    sigmas = [each.covariance(x) for each in both]
+    T = _turned(np.eye(d), step.covariance, sigmas[own], np.mean(sigmas, axis=0))
+    i, j = np.tril_indices(d)
+    products = -(T @ change @ T.swapaxes(1, 2))[:, :, i, j]  # (k, n, p)
+    polynomials = psi(x)
+    back = np.linalg.pinv(polynomials.T @ polynomials, hermitian=True) @ polynomials.T
+    coefficients = np.einsum("rn,knp->kpr", back, products).reshape(len(samples), -1)
+    return np.atleast_2d(np.cov(coefficients.T))
 
 
 def _scheme(both: tuple[SDE, SDE]) -> Scheme:

@@ -65,24 +65,49 @@ def compared(
         On which data, in words.
     """
     n_rows = len(data)
-    edges = np.linspace(learned.box[0], learned.box[1], BINS + 1, axis=1)
+    edges = edges_of(learned.box)
 
     def differences(block: Transitions, number: int) -> Differences:
         fold = folds_of(number, len(block), n_rows)
-        stretch = (number * ROWS + np.arange(len(block))) * (FOLDS * STRETCHES) // n_rows
         out = np.empty((len(block), 1 + len(slots)))
         for f in np.unique(fold):
             rows = np.flatnonzero(fold == f)
             out[rows] = _losses(learned, steps, formulas[f], block[rows], slots)
-        sums = np.stack([np.bincount(stretch, column, FOLDS * STRETCHES).astype(float) for column in out.T], axis=1)
-        return Differences(
-            sums, np.bincount(stretch, minlength=FOLDS * STRETCHES).astype(float), _binned(block, out, edges)
-        )
+        return added_differences(out, block.inputs, number * ROWS, n_rows, edges)
 
-    found = add_up(data, differences, most_rows=ROWS)
+    return told(add_up(data, differences, most_rows=ROWS), edges, optimism, how)
+
+
+def edges_of(box: Float) -> Float:
+    """Ends of the bins along each input of a box (2, m): shape (m, BINS + 1)."""
+    return np.linspace(box[0], box[1], BINS + 1, axis=1)
+
+
+def added_differences(out: Float, inputs: Float, first: int, n_rows: int, edges: Float) -> Differences:
+    """Differences (n, 1 + T) of losses of rows that follow each other, added up.
+
+    Parameters
+    ----------
+    out : array of shape (n, 1 + T)
+        In all and of each line.
+    inputs : array of shape (n, m)
+    first : int
+        The number of the first of these rows among all n_rows.
+    n_rows : int
+    edges : array of shape (m, BINS + 1)
+    """
+    n_stretches = FOLDS * STRETCHES
+    stretch = np.minimum((first + np.arange(len(out))) * n_stretches // n_rows, n_stretches - 1)
+    sums = np.stack([np.bincount(stretch, column, n_stretches).astype(float) for column in out.T], axis=1)
+    return Differences(sums, np.bincount(stretch, minlength=n_stretches).astype(float), _binned(inputs, out, edges))
+
+
+def told(found: Differences, edges: Float, optimism: float, how: str) -> tuple[Prediction, list[tuple[float, float]]]:
+    """What differences of losses say: in all, and of each line."""
     mean, error = _mean_and_error(found.stretches, found.n)
-    share = optimism / len(slots)
-    total = Prediction(float(mean[0] - optimism), float(error[0]), n_rows, how, _where(found.bins, edges, optimism))
+    share = optimism / max(1, len(mean) - 1)
+    where = _where(found.bins, edges, optimism)
+    total = Prediction(float(mean[0] - optimism), float(error[0]), int(found.n.sum()), how, where)
     return total, [(float(a - share), float(b)) for a, b in zip(mean[1:], error[1:], strict=True)]
 
 
@@ -108,9 +133,9 @@ def _losses(
     return np.stack(columns, axis=1)
 
 
-def _binned(block: Transitions, out: Float, edges: Float) -> Float:
+def _binned(inputs: Float, out: Float, edges: Float) -> Float:
     bins = np.zeros((3, len(edges), BINS))
-    for i, (values, ends) in enumerate(zip(block.inputs.T, edges, strict=True)):
+    for i, (values, ends) in enumerate(zip(inputs.T, edges, strict=True)):
         place = np.clip(np.searchsorted(ends, values, side="right") - 1, 0, BINS - 1)
         for power in range(3):
             bins[power, i] = np.bincount(place, out[:, 0] ** power, BINS)

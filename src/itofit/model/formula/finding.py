@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from itofit._checks import Either, InputError, Option, fraction, one_of
+from itofit._checks import Float, InputError, Option, fraction, one_of
 from itofit._version import __version__
 from itofit.data.filtered import those
 from itofit.data.passes import Data, add_up
@@ -28,6 +28,12 @@ from itofit.model.formula.lines import Line, Slot
 from itofit.model.formula.selection import Chosen, choose, dependent_terms, price_of_term, solved
 from itofit.model.formula.step_errors import with_step_errors
 from itofit.model.formula.term_sums import FOLDS, TermSums, summed
+from itofit.model.formula.through_filter import (
+    Hidden,
+    judged_through_filter,
+    settled_through_filter,
+    usable_through_filter,
+)
 from itofit.model.sde import SDE
 from itofit.model.training import DataSummary
 
@@ -58,7 +64,6 @@ def find_formula(
     time_unit: str | None,
 ) -> Formula:
     """A sparse formula for a learned equation, as `LearnedSDE.formula` says."""
-    _refuse_hidden(sde)
     for each in (data,) if held_out is None else (data, held_out):
         sde._check_data("formula", each)
     one_of("noise", noise, ("covariance", "diffusion"))
@@ -66,7 +71,8 @@ def find_formula(
     own_units = checked_units(sharing_units(sde, data), units, time_unit)
     tried = library(sde, terms, degree)
     values_of(tried, 0.5 * sde.box.sum(axis=0, keepdims=True))  # a term of the wrong shape is told at once
-    used = _usable(sde, data)
+    hidden = sde._seen_through_filter(data)
+    used = usable_through_filter(sde, data) if hidden else _usable(sde, data)
     if len(used) < max(FEWEST, 5 * len(tried)):
         raise InputError(
             "a formula of {n_terms} possible terms needs at least {least} transitions within the range that was "
@@ -74,9 +80,7 @@ def find_formula(
             n_terms=len(tried), least=max(FEWEST, 5 * len(tried)), got=len(used), degree=Option("degree"),
         )  # fmt: skip
     slots = slots_of(sde, noise)
-    undo = sde.kind != "general" and sde.step_correction is not None
-    sums, tried = _first_sums(sde, used, tried, slots, may_lower=degree is None)
-    price = price_of_term(false_alarms, len(slots) * len(tried))
+    undo = sde.kind != "general" and (sde.step_correction is not None or sde.scheme == "corrected")
     empty = Formula(
         drift_lines=(),
         noise_lines=(),
@@ -92,10 +96,15 @@ def find_formula(
         data=_summary(used),
         version=__version__,
         corrected=undo,
-        library=tuple(term.name for term in tried),
         false_alarms=false_alarms,
         units=own_units,
+        hidden_velocity=sde.hidden_velocity if hidden else None,
     )
+    if hidden:
+        return _found_through_filter(Hidden(sde, used, tried, slots, empty), held_out, may_lower=degree is None)
+    sums, tried = _first_sums(sde, used, tried, slots, may_lower=degree is None)
+    price = price_of_term(false_alarms, len(slots) * len(tried))
+    empty = replace(empty, library=tuple(term.name for term in tried))
     sums, chosen = _settled(sde, empty, used, tried, slots, sums, price)
     formula = with_step_errors(with_lines(empty, slots, tried, chosen), sde, used, slots)
     return _judged(sde, formula, used, held_out, sums, tried, slots, chosen)
@@ -116,20 +125,6 @@ def with_lines(empty: Formula, slots: Sequence[Slot], terms: Sequence[Term], cho
     ]  # fmt: skip
     d = empty.n_outputs
     return replace(empty, drift_lines=tuple(lines[:d]), noise_lines=tuple(lines[d:]))
-
-
-def _refuse_hidden(sde: LearnedSDE) -> None:
-    if sde.hidden_velocity is not None:
-        raise InputError(
-            "a formula is found from observed states, but this model was learned from positions alone: there is none "
-            "for such models"
-        )
-    if sde.measurement_noise is not None:
-        raise InputError(
-            "a formula is found from observed states, but this model was learned from observations with errors of "
-            "measurement: there is none for such models. If the observations are exact, learn with {option}",
-            option=Either(python="measurement_noise=False", command="--measurement-noise none"),
-        )
 
 
 def _usable(sde: LearnedSDE, data: Data) -> Data:
@@ -172,20 +167,30 @@ def _first_sums(
 ) -> tuple[TermSums, list[Term]]:
     """Sums with what the learned functions say of steps, and terms none of which follows from others."""
     sums = summed(data, terms, slots, sde, *steps_of(sde, data))
-    while (found := dependent_terms(sums.without(None)[0][0])) is not None:
-        column, others = found
-        fewer = [k for k, term in enumerate(terms) if _degree(term) < _degree(terms[column])]
-        if not may_lower or not fewer or terms[column].function is not None:
-            names = ", ".join(repr(terms[k].name) for k in others)
+    kept = independent_terms(terms, sums.without(None)[0][0], may_lower=may_lower)
+    sums = sums._replace(G=sums.G[:, :, kept][:, :, :, kept], M=sums.M[:, :, kept])
+    return sums, [terms[k] for k in kept]
+
+
+def independent_terms(terms: Sequence[Term], G: Float, *, may_lower: bool) -> list[int]:
+    """The places of terms none of which follows from others, given Σ w φ φᵀ of all (K, K); an error if that is not so.
+
+    With `may_lower`, terms of the highest degrees are left out instead.
+    """
+    kept = list(range(len(terms)))
+    while (found := dependent_terms(G[np.ix_(kept, kept)])) is not None:
+        column, others = terms[kept[found[0]]], found[1]
+        fewer = [k for k in kept if _degree(terms[k]) < _degree(column)]
+        if not may_lower or not fewer or column.function is not None:
+            names = ", ".join(repr(terms[kept[k]].name) for k in others)
             says = f"is a combination of {names}" if len(others) else "is zero"
             raise InputError(
                 "{terms}: at all of the data, {name!r} {says}, so that their coefficients cannot be told: leave one of "
                 "them out, give a lower {degree}, or measure variables from their mean",
-                terms=Option("terms"), name=terms[column].name, says=says, degree=Option("degree"),
+                terms=Option("terms"), name=column.name, says=says, degree=Option("degree"),
             )  # fmt: skip
-        terms = [terms[k] for k in fewer]
-        sums = sums._replace(G=sums.G[:, :, fewer][:, :, :, fewer], M=sums.M[:, :, fewer])
-    return sums, terms
+        kept = fewer
+    return kept
 
 
 def _degree(term: Term) -> int:
@@ -218,6 +223,19 @@ def _same(before: Chosen, after: Chosen) -> bool:
         return False
     change = np.abs(after.coefficients - before.coefficients)
     return bool((change <= SETTLED * np.sqrt(np.diagonal(after.covariance))).all())
+
+
+def _found_through_filter(asked: Hidden, held_out: Data | None, *, may_lower: bool) -> Formula:
+    """The formula of an equation whose states are hidden."""
+    first, K = asked.equations(asked.sde), len(asked.terms)
+    kept = independent_terms(asked.terms, first.drift.G[:K, :K], may_lower=may_lower)
+    if len(kept) < K:
+        asked = asked.with_terms(kept)
+        first = asked.equations(asked.sde)
+    price = price_of_term(asked.empty.false_alarms, len(asked.slots) * len(kept))
+    asked = asked._replace(empty=replace(asked.empty, library=tuple(term.name for term in asked.terms)))
+    formula = settled_through_filter(asked, first, price, MOST_ROUNDS, SETTLED)
+    return judged_through_filter(asked, formula, held_out)
 
 
 def _judged(

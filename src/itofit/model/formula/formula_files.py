@@ -14,15 +14,21 @@ from itofit.data.names import Kind, checked_names
 from itofit.data.units import Units
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
-from itofit.model.file_format import NOT_A_MODEL, check_units_of
+from itofit.model.file_format import NOT_A_MODEL, check_hidden_velocity, check_measurement, check_units_of
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.formula.library import HIGHEST_POWER, Function, Term, Wave
 from itofit.model.formula.lines import Line, Prediction, Slot, What, Where
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.training import DataSummary, LeftOut
 
 ARRAYS = ("limits", "floor_factor", "box", "periods")
 PLAIN = ("structure", "kind", "n_covariates", "corrected", "false_alarms", "clipped_share", "version")
 NAMES = ("input_names", "output_names", "library")
+HIDDEN = {
+    "measurement_noise": (MeasurementNoise, ("covariance", "std"), ("known", "gain", "p", "corrected")),
+    "hidden_velocity": (HiddenVelocity, ("mean", "covariance"), ("substeps",)),
+}
+"""How states were observed, if not as they are: the arrays and the plain values of each."""
 
 
 def write_formula(path: str | os.PathLike[str], formula: Formula) -> None:
@@ -40,6 +46,10 @@ def write_formula(path: str | os.PathLike[str], formula: Formula) -> None:
         *numbers, where = formula.prediction
         plain["prediction"] = list(numbers)
         arrays |= {f"where.{name}": array for name, array in where._asdict().items()}
+    for name, (_, own_arrays, own_plain) in HIDDEN.items():
+        if (part := getattr(formula, name)) is not None:
+            arrays |= {f"{name}.{each}": getattr(part, each) for each in own_arrays}
+            plain[name] = {each: getattr(part, each) for each in own_plain}
     storage.write(path, arrays, {"formula": plain})
 
 
@@ -96,6 +106,9 @@ def _made(arrays: Mapping[str, Any], plain: Mapping[str, Any], functions: Mappin
         data["left_out"] = LeftOut(**data["left_out"])
     where = Where(*(arrays[f"where.{name}"] for name in Where._fields)) if "prediction" in plain else None
     parts: dict[str, Any] = {name: arrays[name] for name in ARRAYS} | {name: plain[name] for name in PLAIN}
+    for name, (kind, own_arrays, _) in HIDDEN.items():
+        if name in plain:
+            parts[name] = kind(**plain[name], **{each: arrays[f"{name}.{each}"] for each in own_arrays})
     return Formula(
         **parts | {name: tuple(map(str, plain[name])) for name in NAMES},
         drift_lines=tuple(line for line in lines if line.slot.what == "drift"),
@@ -132,6 +145,8 @@ def _check(formula: Formula) -> None:
     positive("clipped_share", formula.clipped_share, zero=True)
     for name, shape in (("limits", (2, d)), ("floor_factor", (d, d)), ("box", (2, m)), ("periods", (2, m))):
         _check_array(name, getattr(formula, name), shape, finite=name != "limits")
+    check_hidden_velocity(formula)
+    check_measurement(formula)
     rows, columns = entries(formula.structure, d)
     what: What = formula.noise_lines[0].slot.what if formula.noise_lines else "covariance"
     slots = [Slot("drift", a, a) for a in range(d)] + [

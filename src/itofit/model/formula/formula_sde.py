@@ -23,6 +23,7 @@ from itofit.model.exports.numpy_source import source_of_formula
 from itofit.model.finite_step import Scheme
 from itofit.model.formula import written
 from itofit.model.formula.lines import Line, Prediction
+from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.training import DataSummary
 
 
@@ -56,6 +57,10 @@ class Formula(WithTables):
         What its coefficients come from.
     units : Units
         Of the variables and of time, where they are known.
+    measurement_noise : MeasurementNoise or None
+        Errors with which the state was observed, estimated with the coefficients.
+    hidden_velocity : HiddenVelocity or None
+        Velocities where tracks start, of a formula from positions alone.
     """
 
     drift_lines: tuple[Line, ...]
@@ -77,6 +82,8 @@ class Formula(WithTables):
     clipped_share: float = 0.0
     prediction: Prediction | None = None
     units: Units = NO_UNITS
+    measurement_noise: MeasurementNoise | None = None
+    hidden_velocity: HiddenVelocity | None = None
 
     has_error_bars = True
     step_correction = None

@@ -81,6 +81,10 @@ def notes(formula: Formula) -> list[str]:
         f"chosen from {plural(library, 'term')} for each of {plural(len(formula.lines), 'line')}; "
         f"chance of any false term at most {rate:.2g}",
     ]
+    if formula.hidden_velocity is not None:
+        found.append("velocities were not observed: what positions show of them through a filter counts")
+    if formula.measurement_noise is not None:
+        found.append(_measurement_text(formula))
     if formula.prediction is not None:
         found.append(prediction_text(formula.prediction))
         if not formula.is_short:
@@ -90,6 +94,19 @@ def notes(formula: Formula) -> list[str]:
     if formula.clipped_share:
         found.append(f"Σ had to be kept positive definite at {formula.clipped_share:.2%} of the data")
     return found
+
+
+def _measurement_text(formula: Formula) -> str:
+    """The errors of measurement that belong to a formula, in a sentence."""
+    noise = formula.measurement_noise
+    assert noise is not None
+    names = formula.input_names[: formula.n_outputs]
+    shown = [
+        f"{value:.3g} of {name}" if noise.known else f"{value:.3g} ± {error:.2g} of {name}"
+        for value, error, name in zip(noise.sd, noise.sd_std, names, strict=True)
+    ]
+    given = ", as given" if noise.known else ", estimated with the coefficients"
+    return f"seen through errors of measurement with standard deviation {', '.join(shown)}{given}"
 
 
 def prediction_text(prediction: Prediction) -> str:

@@ -31,12 +31,15 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float
+from itofit.matrices.symmetric import entries
 from itofit.model.hidden.small_matrices import inverse_of_root, lower_root
 from itofit.model.hidden.tracking import Filtered
 from itofit.model.hidden.windows import Chunk
 
 BUFFER_ROWS = 8192
 """Rows of whitened derivatives that are collected before they are multiplied."""
+LARGEST_NOISE_STEP = 5.0
+"""The factor by which Λ may grow in a round."""
 
 
 class Normal(NamedTuple):
@@ -157,6 +160,25 @@ def of_noise(found: Filtered, chunk: Chunk, features: Float, changes: Float, err
         dP[:n] = state.turning(rest) @ dP_before
         dP[:n, :, of_errors] += state.turning(K) @ own_errors
     return sums.result()
+
+
+def error_directions(d: int) -> Float:
+    """∂Λ for each of its entries, the lower triangle row by row: shape (q, d, d)."""
+    rows, cols = entries("full", d)
+    directions = np.zeros((len(rows), d, d))
+    directions[np.arange(len(rows)), rows, cols] = 1.0
+    directions[np.arange(len(rows)), cols, rows] = 1.0
+    return directions
+
+
+def positive_part(noise: Float, before: Float) -> Float:
+    """Λ without negative eigenvalues, and no more than a few times as large as before."""
+    unit = np.sqrt(np.maximum(np.diagonal(noise), np.maximum(np.diagonal(before), 1e-300)))
+    values, vectors = np.linalg.eigh(noise / np.outer(unit, unit))
+    kept = (vectors * np.maximum(values, 0.0)) @ vectors.T * np.outer(unit, unit)
+    most = LARGEST_NOISE_STEP * float(np.trace(before / np.outer(unit, unit)))
+    size = float(np.trace(kept / np.outer(unit, unit)))
+    return np.asarray(kept * min(1.0, most / size)) if size > most > 0 else kept
 
 
 class Packing:
