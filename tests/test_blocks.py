@@ -631,12 +631,12 @@ def test_a_fit_passes_over_the_data_a_fixed_number_of_times(set_everywhere, m, n
 @pytest.mark.parametrize(
     ("m", "n", "search_rows", "passes"),
     [
-        (1, 2000, None, 6),
+        (1, 2000, None, 4),
         (1, 6000, None, 4),  # gathered on a grid, from which residuals follow
-        (2, 2000, None, 6),
-        (4, 2000, None, 6),
-        (1, 6000, 2000, 9),  # a subset, and all rows at the end
-        (2, 2000, 500, 9),
+        (2, 2000, None, 4),
+        (4, 2000, None, 4),
+        (1, 6000, 2000, 7),  # a subset, and all rows at the end
+        (2, 2000, 500, 7),
         (2, 17_000, None, 4),
     ],
 )
@@ -652,7 +652,7 @@ def test_an_automatic_fit_passes_over_the_data_a_fixed_number_of_times(
     assert (source.starts, source.ends) == (1 + passes, passes)
 
 
-@pytest.mark.parametrize(("form", "passes"), [("pairs", 5), ("trajectory", 6)])
+@pytest.mark.parametrize(("form", "passes"), [("pairs", 3), ("trajectory", 4)])
 def test_errors_of_measurement_are_looked_for_in_one_pass_more_where_transitions_follow_each_other(form, passes):
     x0, x1, h = walk(400, 1)
     path = np.cumsum(0.1 * np.random.default_rng(0).standard_normal(401))

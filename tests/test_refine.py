@@ -164,7 +164,7 @@ def test_a_drift_resolved_on_the_same_rows_is_the_same(varying):
         )
         for part in (slice(0, 13), slice(13, 50))
     ]
-    again = resolved_drift(*reduce(added, sums), basis, f)
+    again = resolved_drift([reduce(added, sums)], [[0, 1]], basis, f)
     np.testing.assert_allclose(again.intercept, f.intercept, rtol=1e-9)
     np.testing.assert_allclose(again.c, f.c, rtol=1e-7, atol=1e-9)
     assert again.determined == pytest.approx(f.determined, rel=1e-9)

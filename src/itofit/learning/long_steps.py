@@ -21,6 +21,7 @@ from itofit.data.periods import endless
 from itofit.data.step_limits import ROUNDING, none_within_limits
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
+from itofit.learning.automatic.cells import are_gathered
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.pipeline import Task
 from itofit.learning.spread import spread_series
@@ -35,6 +36,8 @@ LONGEST = 0.7
 """h ‖∇f‖ up to which steps can be followed."""
 ITERATIONS = 1
 """Of the search for frequencies: waves that stand out and long ones tell how fast a drift changes."""
+ROWS = 4_000
+"""Transitions that it is made on, where they are not gathered on a grid: enough for a rate within a few percent."""
 PLACES = 2_000
 """Transitions, about so many, at whose places gradients are taken, and long ones that are compared with the drift."""
 SUBSTEPS = 50
@@ -91,6 +94,9 @@ def _longest(task: Task, usual: float) -> float:
 def _first_drift(task: Task) -> tuple[FourierSeries, FourierSeries]:
     """A drift, and functions whose squares add up to its variances."""
     short_search = replace(task.options.drift_parameters, max_iterations=ITERATIONS)
+    gathered = are_gathered(task.survey.n_rows, task.data.n_inputs)  # then more rows cost no more
+    if short_search.search_rows is None and not gathered:
+        short_search = replace(short_search, search_rows=ROWS)
     method = Automatic(replace(task, options=replace(task.options, drift=short_search)))
     learned = method.drift()
     posterior, scaling = learned.drift.posterior, method.scaling

@@ -36,12 +36,14 @@ from itofit.learning.automatic.principal import NO_FEATURES, Basis, with_interce
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.learning.followed import LEAST_VARIATION, Followed, lengths_chosen
 from itofit.learning.spread import Posterior, posterior_squares, spread_series
-from itofit.matrices.links import Spectrum
+from itofit.learning.step_matrices import change_through_link, divergences, function_variances, in_units, without_part
 from itofit.matrices.symmetric import entries, factors, symmetric
 from itofit.model.finite_step import START_WEIGHT, Step, mean_signal, moments_of_step, trusted
 from itofit.model.likelihood import gaussian_nll
 from itofit.model.training import SWITCHED_OFF, StepCorrection, StepOutcome
 from itofit.waves.scaling import Scaling
+
+Shares = tuple[tuple[float, float], ...]
 
 MOST_ROUNDS = 6
 """Of corrections; more bring nothing that data could show."""
@@ -63,13 +65,13 @@ LEAST_SHOWN = 0.5
 """Nats that the length of the steps must change the likelihood of all data by: one standard deviation."""
 HOPELESS = 1e6
 """What a correction costs that leaves no finite likelihood."""
-LEAST_SLOPE = 1e-3
-"""Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
 SHARE_OF_RIDGE = 0.001
 """Of the drift's ridges, with which its correction is projected on the features.
 
 So it stays smooth between rare places, and is hardly shrunk where there are data.
 """
+NUMBERS_AT_ONCE = 1_000_000
+"""Of features during steps: with many inputs a transition has many of them."""
 JITTER = 1e-9
 """Ridge of projections, relative to the features' own sizes."""
 
@@ -225,12 +227,15 @@ class _Places:
         """The features during a step; the last ones are kept, as most steps are tried in vain."""
         if self.last is None or self.last[0] is not step:
             means = START_WEIGHT * (self.features(step.start) if self.underdamped else self.ones)
-            crosses = np.zeros((step.away.shape[2], *self.ones.shape))
-            share = (1 - START_WEIGHT) / len(step.places)
-            for away, place in zip(step.away, step.places, strict=True):
-                features = share * self.features(place)
-                means += features
-                crosses += away.T[:, :, None] * features
+            crosses = np.empty((step.away.shape[2], *self.ones.shape))
+            (n_places, n, m), R = step.places.shape, self.ones.shape[1]
+            at_once = max(1, NUMBERS_AT_ONCE // (n_places * R))
+            for rows in (slice(start, start + at_once) for start in range(0, n, at_once)):
+                places = np.moveaxis(step.places[:, rows], 0, 1).reshape(-1, m)
+                features = (1 - START_WEIGHT) / n_places * self.features(places).reshape(-1, n_places, R)
+                means[rows] += features.sum(axis=1)
+                away = np.moveaxis(step.away[:, rows], (0, 1), (2, 0))  # (rows, d, places)
+                crosses[:, rows] = np.moveaxis(away @ features, 1, 0)
             self.last = step, _FeaturesOfStep(means - self.ones, crosses)
         return self.last[1]
 
@@ -241,11 +246,11 @@ class _Places:
         steps are far from those that were learned, and it is itself less likely.
         """
         away = np.asarray(np.linalg.solve(factors(self.C), (mean - self.m)[:, :, None]), dtype=np.float64)
-        grown = np.zeros_like(self.C) if self.chosen else _in_units(covariance - self.C, self.C)
-        apart = mean_apart = _divergences(away, grown, self.h)
+        grown = np.zeros_like(self.C) if self.chosen else in_units(covariance - self.C, self.C)
+        apart = mean_apart = divergences(away, grown, self.h)
         if self.h.std() > LEAST_VARIATION * self.h.mean():  # m and C are means over steps of all lengths at a place
             smooth = self.smoothed(away, self.weight), self.smoothed(grown, self.count)
-            mean_apart = _divergences(*smooth, self.h)
+            mean_apart = divergences(*smooth, self.h)
         return float(self.count @ mean_apart), float(np.minimum(apart, self.excess(mean, covariance)).max())
 
     def accepts(self, state: _State, excess: float, first: _State) -> bool:
@@ -276,7 +281,8 @@ class _Places:
         start, fit = state.drift.amplitudes, change.sigma.fit
         enough = 1 / (1 + LEAST_ROUND_GAIN) if state.loss > MOST_LOSS else 1.0
         nearest = state
-        for of_drift, of_sigma in SHARES:
+        changes = (change.drift.amplitudes != start).any(), (fit.B != state.sigma.fit.B).any()
+        for of_drift, of_sigma in _different(SHARES, *changes):
             f = Posterior(start + of_drift * (change.drift.amplitudes - start), change.drift.squares)
             B = state.sigma.fit.B + of_sigma * (fit.B - state.sigma.fit.B)
             made = state.made + (1 - state.made) * [of_drift, of_sigma]
@@ -298,7 +304,7 @@ class _Places:
     def _corrected_drift(self, state: _State) -> tuple[Posterior, Float, Float, Float]:
         """The drift of which steps like these make the mean m, its noise, the trust (n, d) and b² (d,)."""
         change = self.during(state.step).change
-        variances = _variances(change, state.noise)
+        variances = function_variances(change, state.noise)
         squares = (change @ state.drift.amplitudes.T) ** 2
         signal = mean_signal(squares, variances, self.weight)
         trust = trusted(signal, variances, squares)
@@ -315,18 +321,18 @@ class _Places:
 
     def _corrected_covariance(self, state: _State) -> tuple[Sigma, Float]:
         """The covariance of which steps like these make C, and the trust (n,) in it."""
-        grown = _in_units(state.step.covariance - self.covariance(state.sigma), self.C)
+        grown = in_units(state.step.covariance - self.covariance(state.sigma), self.C)
         noise, squares = self.noise_of_growth(state).sum(axis=(1, 2)), (grown**2).sum(axis=(1, 2))
         trust = trusted(mean_signal(squares, noise, self.count), noise, squares)
         if self.count @ trust < self.least_trust:
             return state.sigma, np.zeros_like(trust)
-        return self.moved(state.sigma, _without(self.C, trust[:, None, None] * grown)), trust
+        return self.moved(state.sigma, without_part(self.C, trust[:, None, None] * grown)), trust
 
     def noise_of_growth(self, state: _State) -> Float:
         """Variances of what the noise of the drift makes of (∇f) Σ + Σ (∇f)ᵀ, in units of C: shape (n, d, d)."""
         unit = np.sqrt(np.diagonal(self.C, axis1=1, axis2=2))
         crosses = self.during(state.step).crosses
-        columns = map_tasks(lambda j: _variances(crosses[j], state.noise), range(len(crosses)), crosses[0].size)
+        columns = map_tasks(lambda j: function_variances(crosses[j], state.noise), range(len(crosses)), crosses[0].size)
         one_way = np.stack(columns, axis=1)
         both = one_way + one_way.swapaxes(1, 2)
         own = np.arange(unit.shape[1])
@@ -355,7 +361,7 @@ class _Places:
     ) -> StepCorrection:
         """How far it was corrected."""
         difference = self.mean((self.values(state.drift) - self.m) ** 2) / np.maximum(self.mean(self.m**2), 1e-300)
-        change_of_C = _in_units(self.C - self.covariance(state.sigma), self.C)
+        change_of_C = in_units(self.C - self.covariance(state.sigma), self.C)
         of_drift, of_sigma = state.made
         corrected = outcome == "corrected"
         return StepCorrection(
@@ -381,7 +387,7 @@ class _Places:
         H, back = X @ fit.B, np.linalg.inv(sigma.L)
         parts = fit.model.parts(H, np.zeros_like(H))
         difference = symmetric(back @ wanted @ back.T) - fit.at(X[:, 1:])
-        change = _change_through_link(parts.spectrum, difference[:, rows, cols], sigma)
+        change = change_through_link(parts.spectrum, difference[:, rows, cols], sigma)
         _, weight = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), len(H) * self.count)
         B = fit.B.copy()
         for j, own in enumerate(weight.T):
@@ -392,54 +398,17 @@ class _Places:
         return sigma._replace(fit=replace(fit, B=B))
 
 
+def _different(shares: Shares, drift: bool, sigma: bool) -> Shares:
+    """Those pairs that differ in what they do, where drift or covariance do not change."""
+    first: dict[tuple[float, float], tuple[float, float]] = {(0.0, 0.0): (0.0, 0.0)}
+    for pair in shares:
+        first.setdefault((drift * pair[0], sigma * pair[1]), pair)
+    return tuple(first.values())[1:]
+
+
 def _ridges_for_weights(drift: Drift, basis: Basis) -> Float:
     """The ridges of a drift's amplitudes (d, R + 1), for weights that add up to one; infinite if switched off."""
     d = len(drift.unit)
     total = np.concatenate([np.diagonal(system.A) for system in drift.systems]).reshape(d, -1)[:, :1]
     ridges = amplitude_ridges(drift.ridges, basis).reshape(d, -1)
     return np.where(ridges < SWITCHED_OFF, ridges / total, np.inf)
-
-
-def _divergences(away: Float, grown: Float, h: Float) -> Float:
-    """Kullback-Leibler divergences (n,) of steps whose means and covariances differ by (n, d, 1) and (n, d, d) of C."""
-    ratio, axes = np.linalg.eigh(np.eye(grown.shape[1]) + grown)
-    ratio = np.maximum(ratio, 1e-12)
-    turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
-    return np.asarray(0.5 * (h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1))
-
-
-def _in_units(matrices: Float, sigma: Float) -> Float:
-    """L⁻¹ M L⁻ᵀ with L Lᵀ = Σ: shape (n, d, d)."""
-    back = np.linalg.inv(factors(sigma))
-    return symmetric(back @ matrices @ back.swapaxes(1, 2))
-
-
-def _variances(features: Float, squares: Float) -> Float:
-    """Of functions of features (n, R + 1), for amplitudes with mean squares (d, R + 1, R + 1): shape (n, d)."""
-    return np.stack([((features @ own) * features).sum(axis=1) for own in squares], axis=1)
-
-
-def _without(C: Float, part: Float) -> Float:
-    """C less a part of it, in its own units, that leaves something of it: shape (n, d, d).
-
-    Each eigenvalue e of the part leaves 1 − e, and for e > ½, ¼/e.
-    """
-    values, vectors = np.linalg.eigh(part)
-    left = np.where(values <= 0.5, 1 - values, 0.25 / np.maximum(values, 0.5))
-    axes = factors(C) @ vectors
-    return symmetric((axes * left[:, None, :]) @ axes.swapaxes(1, 2))
-
-
-def _change_through_link(spectrum: Spectrum, change: Float, sigma: Sigma) -> Float:
-    """The change of H, to first order, that changes C by given entries, both of shape (n, p)."""
-    link, shape = sigma.fit.link, sigma.fit.shape
-    slopes = link.divided_difference(spectrum.eta)
-    turned = spectrum.turned(change, shape)
-    if spectrum.Q is None:
-        slopes = np.diagonal(slopes, axis1=1, axis2=2)
-    least = LEAST_SLOPE * np.abs(slopes).max(axis=tuple(range(1, slopes.ndim)), keepdims=True)
-    dH = turned * slopes / np.maximum(slopes**2, least**2)
-    if spectrum.Q is None:
-        return np.asarray(dH)
-    rows, cols = entries(shape.structure, shape.d)
-    return np.asarray((spectrum.Q @ dH @ spectrum.Q.swapaxes(1, 2))[:, rows, cols])

@@ -68,6 +68,7 @@ def real_sum(omega: Float, beta: Complex, u: Float) -> Float:
     Returns
     -------
     array of shape (n, p)
+        Column by column in memory, as it is made: sums over rows are faster where columns are few.
     """
     if len(u) >= FEWEST_POINTS and u.shape[1] <= 3:
         low, high = column_range(u)
@@ -83,14 +84,14 @@ def real_sum(omega: Float, beta: Complex, u: Float) -> Float:
 def direct_sum(omega: Float, beta: Complex, u: Float) -> Float:
     """`real_sum` feature by feature."""
     B = real_amplitudes(beta).T
-    out = np.empty((len(u), B.shape[0]))
+    out = np.empty((B.shape[0], len(u)))
 
     def at(chunk: slice) -> None:
         for block, CD in feature_blocks(omega, u, chunk):
-            out[block] = (B @ CD).T
+            np.matmul(B, CD, out=out[:, block])
 
     map_chunks(at, len(u))
-    return out
+    return out.T
 
 
 def _polynomial_sum(omega: Float, beta: Complex, u: Float, middle: Float, half: Float, Q: list[int]) -> Float:
@@ -101,13 +102,13 @@ def _polynomial_sum(omega: Float, beta: Complex, u: Float, middle: Float, half: 
     last = expansion(omega[:, -1] * half[-1], Q[-1])
     with one_blas_thread:
         coefficients = (left.T @ last).real.reshape(beta.shape[1], *Q)
-    out = np.empty((len(u), beta.shape[1]))
+    out = np.empty((beta.shape[1], len(u)))
 
     def at(chunk: slice) -> None:
-        out[chunk] = evaluate(coefficients, (u[chunk].T - middle[:, None]) / half[:, None]).T
+        out[:, chunk] = evaluate(coefficients, (u[chunk].T - middle[:, None]) / half[:, None])
 
     map_chunks(at, len(u))
-    return out
+    return out.T
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -163,7 +164,7 @@ class FourierSeries:
 
     def __call__(self, x: npt.ArrayLike) -> Float:
         """Values at the points x of shape (n, m): an array of shape (n, p)."""
-        return self.offset + real_sum(self.omega, self.beta, self._scaled(x))
+        return np.add(self.offset, real_sum(self.omega, self.beta, self._scaled(x)), order="C")
 
     def jacobian(self, x: npt.ArrayLike) -> Float:
         """First derivatives: [i, a, b] is ∂(output a)/∂x_b at point i, shape (n, p, m)."""
@@ -180,7 +181,7 @@ class FourierSeries:
     def _sum_with(self, x: npt.ArrayLike, beta: Complex) -> Float:
         """The series at x with amplitudes of any shape (K, ...): an array of shape (n, ...)."""
         u = self._scaled(x)
-        flat = real_sum(self.omega, beta.reshape(self.n_features, -1), u)
+        flat = np.ascontiguousarray(real_sum(self.omega, beta.reshape(self.n_features, -1), u))
         return flat.reshape(len(u), *beta.shape[1:])
 
     def _scaled(self, x: npt.ArrayLike) -> Float:

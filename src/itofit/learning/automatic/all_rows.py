@@ -87,13 +87,15 @@ class AllRows:
 
     def improved_drift(self, drift: Drift) -> Drift:
         """The drift with amplitudes from all transitions."""
-        features, sigma = self.features, self.sigma
+        features, sigma, d = self.features, self.sigma, len(drift.unit)
+        parts = [[j] for j in range(d)] if sigma.fit.shape.separate else [list(range(d))]  # of outputs that are coupled
 
-        def equations(part: Transitions, number: int) -> tuple[Float, Float]:
+        def equations(part: Transitions, number: int) -> tuple[tuple[Float, Float], ...]:
             X, own = features(part, number)
-            return normal_equations(with_intercept(X), part.h, part.increments, sigma.precision(own))
+            ones, precision = with_intercept(X), sigma.precision(own)
+            return tuple(normal_equations(ones, part.h, part.increments[:, j], precision[:, j][:, :, j]) for j in parts)
 
-        return resolved_drift(*self._pass(equations, "drift"), self.basis, drift)
+        return resolved_drift(self._pass(equations, "drift"), parts, self.basis, drift)
 
     def improved(self, drift: Drift) -> Functions:
         """Drift and covariance with amplitudes from all transitions."""

@@ -6,7 +6,7 @@ replaced only by one that is better by more than a standard error, or by so much
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -150,7 +150,7 @@ def correlated(cells: Cells, sigma: Sigma, X: Float) -> bool:
     d, N = len(sigma.L), cells.count.sum()
     rows, cols = entries("full", d)
     off = rows > cols
-    unit = np.sqrt(np.diagonal(sigma.at(cells.u), axis1=1, axis2=2))
+    unit = np.sqrt(np.diagonal(sigma.of_features(X), axis1=1, axis2=2))
     products = cells.sums / (unit[:, rows] * unit[:, cols])
     mean = to_matrices(products.sum(axis=0)[None], "full", d)[0]
     scale = 1 / np.sqrt(np.diagonal(mean))
@@ -174,6 +174,8 @@ class Comparison:
     ridge : float or None
         Algorithm 1's λ, instead of ridges of largest evidence.
     bar : Progress
+    features : callable, optional
+        Features of a basis at scaled points; `features_at` if they are not known anyway.
     """
 
     def __init__(
@@ -183,10 +185,11 @@ class Comparison:
         links: tuple[Link, ...],
         ridge: float | None,
         bar: Progress,
+        features: Callable[[Basis | None, Float], Float] = features_at,
     ) -> None:
         self.products, self.bases, self.links, self.ridge, self.bar = products, bases, links, ridge, bar
         cells = products.cells
-        self.features = {name: features_at(basis, cells.u) for name, basis in bases.items()}
+        self.features = {name: features(basis, cells.u) for name, basis in bases.items()}
         self.trials: list[Trial] = []
 
     @property

@@ -71,6 +71,16 @@ class Cells(NamedTuple):
     sample: Sample | None = None  # where they are on a grid
 
 
+def are_gathered(n_rows: int, n_inputs: int) -> bool:
+    """Whether so many transitions are gathered by the cells of a grid, unless the user says how many are searched."""
+    return n_inputs in SIDE and n_rows > _most_alone(n_inputs)
+
+
+def _most_alone(n_inputs: int) -> int:
+    """Transitions up to which each has a cell of its own."""
+    return MOST_ROWS_ALONE if n_inputs == 1 else MOST_ROWS
+
+
 class Plan:
     """Which cell and which fold each transition belongs to.
 
@@ -89,8 +99,8 @@ class Plan:
     def __init__(self, survey: Survey, scaling: Scaling, seed: int, search_rows: int | None = None) -> None:
         self.survey, self.n_rows, self.scaling, self.seed = survey, survey.n_rows, scaling, seed
         self.n_inputs = m = len(scaling.shift)
-        limit = (MOST_ROWS_ALONE if m == 1 else MOST_ROWS) if search_rows is None else search_rows
-        self.gathered = survey.n_rows > limit and m in SIDE and search_rows is None
+        limit = _most_alone(m) if search_rows is None else search_rows
+        self.gathered = search_rows is None and are_gathered(survey.n_rows, m)
         self.drawn = survey.n_rows > limit and not self.gathered
         n_drawn = min(SAMPLED if self.gathered else limit, survey.n_rows)
         self.split = Split(seed, survey.n_rows, n_drawn, 1)

@@ -179,7 +179,7 @@ def _largest_eigenvalue(products: Products, basis: Basis, shape: Shape, ridge: f
     nothing = np.zeros((trace.ones.shape[1], 1))
     with one_blas_thread:
         B = scored(Scoring(model, nothing, first_ridges(basis)[None], nothing), trace, basis, ridge).B
-    return MARGIN_OF_TRACE * shape.d * float(model.link.value(trace.ones @ B).max())
+    return MARGIN_OF_TRACE * shape.d * float(model.link.value(trace.values(B)).max())
 
 
 def _best_start(model: NoiseModel, products: Products, constant: Float, B: Float) -> Float:
@@ -187,7 +187,7 @@ def _best_start(model: NoiseModel, products: Products, constant: Float, B: Float
     best, least = constant, np.inf
     for share in START_SHARES:
         between = constant + share * (B - constant)
-        nll = model.nll(model.parts(products.ones @ between, products.S), products.count)
+        nll = model.nll(model.parts(products.values(between), products.S), products.count)
         if nll > least:
             break
         best, least = between, nll
@@ -199,8 +199,7 @@ def _judged(
 ) -> CovarianceFit:
     """A fit with the likelihood of each fold by amplitudes without the fold."""
     model, B, ridges, P = scoring
-    ones, count = products.ones, products.count
-    H = ones @ B
+    count, H = products.count, products.values(B)
     parts = model.parts(H, products.S)
     systems, weight, z = systems_of(model, products, H, parts)
     determined = 0.0
@@ -273,10 +272,11 @@ def _out_of_fold(products: Products, systems: list[tuple[Float, Float]], weight:
     folds = [np.flatnonzero(products.fold == k) for k in range(FOLDS)]
     for j, (A, b) in enumerate(systems):
         on = np.flatnonzero(P[:, j] < SWITCHED_OFF)
-        ones, left, right = products.ones[:, on], A[np.ix_(on, on)], b[on]
+        columns, left, right = products.ones.T[on], A[np.ix_(on, on)], b[on]
         for mine in folds:
-            less_left, less_right = weighted_system(ones[mine], weight[mine, j], z[mine, j])
-            values[mine, j] = ones[mine] @ penalised_solution(left - less_left, right - less_right, P[on, j])
+            own = np.take(columns, mine, axis=1).T
+            less_left, less_right = weighted_system(own, weight[mine, j], z[mine, j])
+            values[mine, j] = own @ penalised_solution(left - less_left, right - less_right, P[on, j])
     return values
 
 
@@ -301,7 +301,7 @@ def _solved(systems: Iterable[tuple[Float, Float]], P: Float, B: Float, spread: 
 
 def held_out_losses(fit: CovarianceFit, products: Products) -> Float:
     """The nll of each of some other cells."""
-    spectrum, C, turned = fit.model.parts(products.ones @ fit.B, products.S)
+    spectrum, C, turned = fit.model.parts(products.values(fit.B), products.S)
     return cell_nll(C, spectrum.diagonal(turned), products.count, *fit.limits).sum(axis=1)
 
 
@@ -321,7 +321,7 @@ class ScoringSums(NamedTuple):
         """Those of single transitions with features X (n, R) and products S (n, p)."""
         products = _single(X, S)
         rows, cols = entries(fit.shape.structure, fit.shape.d)
-        H = products.ones @ fit.B
+        H = products.values(fit.B)
         if fit.link.linear:  # which may leave its limits at places that were not fitted
             H = covariance_at(H, fit.link, fit.shape, fit.limits)[0][:, rows, cols]
         parts = fit.model.parts(H, S + fit.added * (rows == cols))
@@ -366,7 +366,7 @@ def losses_of_trials(fit: CovarianceFit, trials: list[Float], X: Float, S: Float
     products = _single(X, S)
 
     def of(which: int) -> Losses:
-        parts = fit.model.parts(products.ones @ trials[which], products.S)
+        parts = fit.model.parts(products.values(trials[which]), products.S)
         return Losses.of(fit.model, parts, products.count, fit.limits[1])
 
     return tuple(map_tasks(of, range(len(trials)), len(S)))

@@ -24,6 +24,7 @@ from itofit._checks import Float, Int
 from itofit.learning.automatic.cells import FOLDS, Cells
 from itofit.learning.automatic.evidence import (
     LEAST_NOISE,
+    Penalised,
     Solved,
     amplitude_ridges,
     best_ridges,
@@ -94,10 +95,6 @@ class FoldSums(NamedTuple):
     G: Float  # (FOLDS, R + 1, R + 1): Σ τ (1, X)(1, X)ᵀ
     b: Float  # (FOLDS, d, R + 1): Σ M (1, X)ᵀ
 
-    def of_output(self, j: int) -> FoldSums:
-        """Those of one output."""
-        return FoldSums(self.G, self.b[:, [j]])
-
 
 def normal_matrix(features: Sequence[Float], weight: Float, columns: Sequence[Int] | None = None) -> Float:
     """Σ_n W_n ⊗ x_n x_nᵀ for weights (n, d, d) and the features (n, R_i) of each of d outputs: (Σ R_i, Σ R_i).
@@ -164,8 +161,13 @@ def _drift_of_one_precision(sums: FoldSums, n: int, basis: Basis, precision: Flo
     """`weighted_drift` for one Σ⁻¹ (d, d) at all of n cells."""
     d = len(precision)
     if d > 1 and not precision[~np.eye(d, dtype=bool)].any():
-        own = (_drift_of_one_precision(sums.of_output(j), n, basis, precision[[j]][:, [j]], ridge) for j in range(d))
-        return _together(list(own))
+        G = sums.G * (n / sums.G[:, 0, 0].sum())  # in units of each output the same for all of them
+        started = None
+        if ridge is None:
+            started = Penalised.of(G.sum(axis=0), amplitude_ridges(first_ridges(basis)[None], basis))
+        unit = np.sqrt(n / (np.diagonal(precision) * sums.G[:, 0, 0].sum()))
+        right = sums.b.swapaxes(0, 1) * (np.diagonal(precision) * unit)[:, None, None]
+        return _together([_in_units(G, right[j], unit[[j]], n, basis, ridge, started) for j in range(d)])
     H = np.stack([np.kron(precision, G) for G in sums.G])
     g = np.stack([(precision @ b).ravel() for b in sums.b])
     return _solved_drift(H, g, n, d, basis, ridge)
@@ -192,16 +194,25 @@ def _solved_drift(H: Float, g: Float, n: int, d: int, basis: Basis, ridge: float
     R = H.shape[1] // d - 1
     unit = np.sqrt(n / np.diagonal(H.sum(axis=0))[:: R + 1])  # of each output, so that ridges have none
     scale = np.repeat(unit, R + 1)
-    H, g = H * np.outer(scale, scale), g * scale
+    return _in_units(H * np.outer(scale, scale), g * scale, unit, n, basis, ridge)
+
+
+def _in_units(
+    H: Float, g: Float, unit: Float, n: int, basis: Basis, ridge: float | None, started: Penalised | None = None
+) -> Drift:
+    """The same for sides in units (d,) of the outputs, of which a first round may be given as for `best_ridges`."""
+    d = len(unit)
     with one_blas_thread:
         total, right = H.sum(axis=0), g.sum(axis=0)
         if ridge is None:
-            ridges = best_ridges(total, right, basis, np.repeat(first_ridges(basis)[None], d, axis=0))
+            first = np.repeat(first_ridges(basis)[None], d, axis=0)
+            ridges = best_ridges(total, right, basis, first, started=started)
         else:
             ridges = np.repeat(given_ridges(ridge, n, basis)[None], d, axis=0)
         P = amplitude_ridges(ridges, basis)
         solution, inverse_diagonal, _ = solve_penalised(total, right, P)
         folds = [penalised_solution(total - H[k], right - g[k], P) for k in range(FOLDS)]
+    scale = np.repeat(unit, len(P) // d)
     parts = [(scale * part).reshape(d, -1) for part in (solution, *folds)]
     split = [(part[:, 0], part[:, 1:].T) for part in parts]
     solved = [Solved(total, right, P, solution, ridge_groups(basis, d), stays=staying_groups(basis, d))]
@@ -270,17 +281,33 @@ def precision_of(covariance: Float, N: float) -> Float:
     return np.asarray(inverse.T @ inverse)
 
 
-def resolved_drift(H: Float, g: Float, basis: Basis, drift: Drift) -> Drift:
-    """A drift solved again with the same ridges, for the sums H and g of `normal_equations` over other data."""
-    d = len(drift.ridges)
-    P = amplitude_ridges(drift.ridges, basis)
-    scale = np.repeat(drift.unit, len(P) // d)
+def resolved_drift(
+    equations: Sequence[tuple[Float, Float]], parts: Sequence[list[int]], basis: Basis, drift: Drift
+) -> Drift:
+    """A drift solved again with the same ridges.
+
+    Parameters
+    ----------
+    equations : sequence
+        The sums H and g of `normal_equations` over other data, for each part of the outputs.
+    parts : sequence of list of int
+        Outputs that are coupled with each other.
+    basis, drift : Basis, Drift
+    """
+    return _together([_resolved(*sums, own, basis, drift) for sums, own in zip(equations, parts, strict=True)])
+
+
+def _resolved(H: Float, g: Float, outputs: list[int], basis: Basis, drift: Drift) -> Drift:
+    """Some outputs of it."""
+    d, ridges, unit = len(outputs), drift.ridges[outputs], drift.unit[outputs]
+    P = amplitude_ridges(ridges, basis)
+    scale = np.repeat(unit, len(P) // d)
     H, g = H * np.outer(scale, scale), g * scale
     solution, inverse_diagonal, _ = solve_penalised(H, g, P)
     parts = (scale * solution).reshape(d, -1)
     determined = float((1 - inverse_diagonal * P).sum())
     solved = [Solved(H, g, P, solution, ridge_groups(basis, d), stays=staying_groups(basis, d))]
-    return Drift(parts[:, 0], parts[:, 1:].T, drift.ridges, drift.unit, determined, [], solved)
+    return Drift(parts[:, 0], parts[:, 1:].T, ridges, unit, determined, [], solved)
 
 
 def normal_equations(ones: Float, duration: Float, moves: Float, precision: Float) -> tuple[Float, Float]:

@@ -86,7 +86,15 @@ class Regression(NamedTuple):
     log_evidence: float
 
 
-def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: float | None = None) -> Regression:
+def regress(
+    A: Float,
+    b: Float,
+    squares: float,
+    n: float,
+    basis: Basis,
+    ridge: float | None = None,
+    started: Penalised | None = None,
+) -> Regression:
     """The amplitudes of one output, with ridges of largest evidence or with a given one.
 
     Parameters
@@ -99,14 +107,17 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
     basis : Basis
     ridge : float, optional
         Algorithm 1's λ, instead of ridges of largest evidence.
+    started : Penalised, optional
+        What `start_of_regressions` returned: all outputs have it in common.
     """
-    place, smallest = basis.place, given_ridges(ERROR_OF_SUMS, n, basis)
+    place, smallest, first = basis.place, given_ridges(ERROR_OF_SUMS, n, basis), _start_from(n, basis, ridge)
     size, information = np.bincount(place), np.bincount(place, np.diagonal(A)).astype(float)
 
     def solve(ridges: Float) -> Solution:
         P = np.maximum(ridges, smallest)[place] * basis.penalty
-        c, inverse_diagonal, log_det = solve_penalised(A, b, P)
-        determined = np.bincount(place, 1 - inverse_diagonal * P).astype(float)
+        factored = started if started is not None and ridges is first else Penalised.of(A, P)
+        c, log_det = factored.solution(b), factored.log_det
+        determined = np.bincount(place, 1 - factored.inverse_diagonal * P).astype(float)
         rss = max(float(squares - 2 * b @ c + c @ A @ c), LEAST_NOISE * squares)
         variance = float(rss / max(n - 1 - determined.sum(), 1.0))
         used = np.bincount(place, basis.penalty * c**2).astype(float)
@@ -116,11 +127,21 @@ def regress(A: Float, b: Float, squares: float, n: float, basis: Basis, ridge: f
         return Solution(ridges, c, determined, used, variance, float(log_evidence), least=least, doubt=basis.doubt)
 
     if ridge is not None:
-        ridges = given_ridges(ridge, n, basis)
-        solution = solve(ridges)
+        ridges, solution = first, solve(first)
     else:
-        ridges, solution, _ = maximise_evidence(solve, first_ridges(basis), MOST_ROUNDS)
+        ridges, solution, _ = maximise_evidence(solve, first, MOST_ROUNDS)
     return Regression(solution.c, ridges, solution.variance, float(solution.determined.sum()), solution.log_evidence)
+
+
+def start_of_regressions(A: Float, n: float, basis: Basis, ridge: float | None = None) -> Penalised:
+    """The first round of `regress`, as far as it does not depend on the output; parameters as there."""
+    ridges = np.maximum(_start_from(n, basis, ridge), given_ridges(ERROR_OF_SUMS, n, basis))
+    return Penalised.of(A, ridges[basis.place] * basis.penalty)
+
+
+def _start_from(n: float, basis: Basis, ridge: float | None) -> Float:
+    """Ridges (G,) of the first round."""
+    return first_ridges(basis) if ridge is None else given_ridges(ridge, n, basis)
 
 
 class Solution(NamedTuple):
@@ -223,28 +244,56 @@ def updated_ridges(
     return np.asarray(np.where(off & ~stays, SWITCHED_OFF, new))
 
 
+class Penalised(NamedTuple):
+    """A + P of a ridge regression, factored; what is switched off takes no part in A."""
+
+    on: npt.NDArray[np.bool_] | slice  # (R,): which amplitudes are not switched off; all of them: a slice
+    root: Float  # of these, see `inverse_root`
+    inverse_diagonal: Float  # (R,): of (A + P)⁻¹
+    log_det: float  # of A + P
+
+    @classmethod
+    def of(cls, A: Float, P: Float) -> Penalised:
+        """For A of shape (R, R) and ridges (R,)."""
+        on, inner = _in_use(A, P)
+        if on is None:
+            root, log_det = inverse_root(A, P)
+            return cls(slice(None), root, np.einsum("ij,ij->j", root, root), log_det)
+        root, log_det = inverse_root(inner, P[on])
+        inverse_diagonal = 1 / np.maximum(P, 1.0)
+        inverse_diagonal[on] = np.einsum("ij,ij->j", root, root)
+        return cls(on, root, inverse_diagonal, log_det + float(np.log(P[~on]).sum()))
+
+    def solution(self, b: Float) -> Float:
+        """(A + P)⁻¹ b."""
+        own = self.root.T @ (self.root @ b[self.on])
+        if isinstance(self.on, slice):
+            return np.asarray(own)
+        c = np.zeros(len(b))
+        c[self.on] = own
+        return c
+
+
 def solve_penalised(A: Float, b: Float, P: Float) -> tuple[Float, Float, float]:
-    """(A + P)⁻¹ b, the diagonal of (A + P)⁻¹, and log det (A + P); what is switched off takes no part in A."""
-    on, A = _in_use(A, P)
-    root, log_det = inverse_root(A, P[on])
-    c, inverse_diagonal = np.zeros(len(P)), 1 / np.maximum(P, 1.0)
-    c[on], inverse_diagonal[on] = root.T @ (root @ b[on]), np.einsum("ij,ij->j", root, root)
-    return c, inverse_diagonal, log_det + float(np.log(P[~on]).sum())
+    """(A + P)⁻¹ b, the diagonal of (A + P)⁻¹, and log det (A + P)."""
+    factored = Penalised.of(A, P)
+    return factored.solution(b), factored.inverse_diagonal, factored.log_det
 
 
 def penalised_solution(A: Float, b: Float, P: Float) -> Float:
     """The first of these alone, which is a third of the work."""
     on, A = _in_use(A, P)
-    factor, scale = _scaled_factor(A, P[on])
+    used = slice(None) if on is None else on
+    factor, scale = _scaled_factor(A, P[used])
     c = np.zeros(len(P))
-    c[on] = scipy.linalg.lapack.dpotrs(factor, scale * b[on], lower=1)[0] * scale
+    c[used] = scipy.linalg.lapack.dpotrs(factor, scale * b[used], lower=1)[0] * scale
     return c
 
 
-def _in_use(A: Float, P: Float) -> tuple[npt.NDArray[np.bool_], Float]:
-    """Which amplitudes are not switched off, and A between these."""
+def _in_use(A: Float, P: Float) -> tuple[npt.NDArray[np.bool_] | None, Float]:
+    """Which amplitudes are not switched off, or None if all are in use; and A between these."""
     on = P < SWITCHED_OFF
-    return on, A if on.all() else A[on][:, on]
+    return (None, A) if on.all() else (on, A[on][:, on])
 
 
 def inverse_root(A: Float, P: Float) -> tuple[Float, float]:
@@ -260,8 +309,9 @@ def _scaled_factor(A: Float, P: Float) -> tuple[Float, Float]:
     """The Cholesky factor of A + P with columns scaled to unit length, and the scale (R,)."""
     scale = 1 / np.sqrt(np.maximum(np.diagonal(A) + P, 1e-300))  # zero where there are no data
     M = A * (scale[:, None] * scale)
+    diagonal = np.einsum("ii->i", M)  # a view
     for jitter in JITTERS:
-        np.fill_diagonal(M, 1.0 + jitter)
+        diagonal[:] = 1.0 + jitter
         factor, failed = scipy.linalg.lapack.dpotrf(M, lower=1)
         if not failed:
             return factor, scale
@@ -299,11 +349,18 @@ def staying_groups(basis: Basis, d: int) -> dict[int, LinearPrior]:
 
 
 def best_ridges(
-    H: Float, g: Float, basis: Basis, ridges: Float, rounds: int = ROUNDS_OF_KNOWN_NOISE, variance: float = 1.0
+    H: Float,
+    g: Float,
+    basis: Basis,
+    ridges: Float,
+    rounds: int = ROUNDS_OF_KNOWN_NOISE,
+    variance: float = 1.0,
+    started: Penalised | None = None,
 ) -> Float:
     """Ridges (d, G) of largest evidence for noise of known variance, from those to start with.
 
-    The first of the R + 1 amplitudes of an output is its intercept, without a ridge.
+    The first of the R + 1 amplitudes of an output is its intercept, without a ridge. What `Penalised.of` makes of the
+    first ridges may be given.
     """
     d, G = ridges.shape
     groups = ridge_groups(basis, d)
@@ -315,14 +372,17 @@ def best_ridges(
     least = least_used(size, information, variance, np.tile(basis.least, d))
     doubt, within = np.tile(basis.doubt, d), basis.within_monomials
 
+    first = ridges.ravel()
+
     def solve(flat: Float) -> Solution:
         P = amplitude_ridges(flat.reshape(d, G), basis)
-        c, inverse_diagonal, _ = solve_penalised(H, g, P)
-        shares = (1 - inverse_diagonal * P)[penalised]
+        factored = started if started is not None and flat is first else Penalised.of(H, P)
+        c = factored.solution(g)
+        shares = (1 - factored.inverse_diagonal * P)[penalised]
         determined = np.bincount(everywhere, np.minimum(np.maximum(shares, 0.0), 1.0), d * G).astype(float)
         used = np.bincount(everywhere, penalty * c[penalised] ** 2, d * G).astype(float)
         of_monomials = (flat.reshape(d, G) < SWITCHED_OFF) @ within  # whose linear terms depend on where zero is
         odds = np.where(of_monomials, 0.0, basis.odds).ravel()
         return Solution(flat, c, determined, used, variance, least=least, doubt=doubt, odds=odds)
 
-    return maximise_evidence(solve, ridges.ravel(), rounds).ridges.reshape(d, G)
+    return maximise_evidence(solve, first, rounds).ridges.reshape(d, G)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
-from itofit.learning.automatic.evidence import Regression, regress
+from itofit.learning.automatic.evidence import Regression, regress, start_of_regressions
 from itofit.learning.automatic.principal import DOUBT, DOUBT_BESIDE_POLYNOMIAL, Basis, LinearPrior, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import NormalEquations
@@ -154,7 +154,8 @@ def regressed(
     squares, right = np.einsum("ij,jk,ik->i", V, targets.squares, V), b @ V.T
     squares = np.maximum(squares, LEAST_SQUARES * targets.n)
     with one_blas_thread:
-        fits = [regress(A, right[:, j], float(squares[j]), targets.n, basis, ridge) for j in range(len(V))]
+        started = start_of_regressions(A, targets.n, basis, ridge)
+        fits = [regress(A, right[:, j], float(squares[j]), targets.n, basis, ridge, started) for j in range(len(V))]
     return FittedWaves(basis, kind, A, b, V, fits)
 
 

@@ -32,15 +32,17 @@ Amplitudes = tuple[Float, Float]
 """Intercept (d,) and c (R, d) of a drift."""
 
 
-def products_on_grid(cells: Cells, basis: Basis, folds: list[Amplitudes], side: int) -> Cells | None:
+def products_on_grid(cells: Cells, X: Float, basis: Basis, folds: list[Amplitudes], side: int) -> Cells | None:
     """Cells of the entries of rrᵀ/h under the drift of each fold; None if drifts change too much within a cell.
 
     Parameters
     ----------
     cells : Cells
         Of the moves and of the entries of Δx Δxᵀ / h, on a grid.
+    X : array of shape (n, R)
+        Features of the drifts there.
     basis : Basis
-        Of the drifts.
+        Of these.
     folds : list
         A drift for the cells of each fold.
     side : int
@@ -51,31 +53,55 @@ def products_on_grid(cells: Cells, basis: Basis, folds: list[Amplitudes], side: 
         return None
     f = _drifts(basis, folds, sample.u, sample.fold)
     residual = (sample.increments - sample.h[:, None] * f) / np.sqrt(sample.h)[:, None]
-    if _changes_within_cells(sample, basis, folds, residual, side):
+    there = _drifts(basis, folds, _elsewhere_in_cells(sample, side), sample.fold)
+    if _changes_within_cells(there - f, residual, sample.h):
         return None
     d = residual.shape[1]
     rows, cols = entries("full", d)
-    f, moves = _drifts(basis, folds, cells.u, cells.fold), cells.sums[:, :d]
+    f, moves = _of_folds(X, folds, cells.fold), cells.sums[:, :d]
     cross = f[:, rows] * moves[:, cols] + moves[:, rows] * f[:, cols]
     sums = cells.sums[:, d:] - cross + cells.duration[:, None] * f[:, rows] * f[:, cols]
     squares = (outer_entries(residual, "full") ** 2).mean(axis=0) * cells.count.sum()
     return cells._replace(sums=sums, squares=squares)
 
 
+def products_of_rows(cells: Cells, X: Float, folds: list[Amplitudes]) -> Cells:
+    """Cells of the entries of rrᵀ/h under the drift of each fold, where every cell is one transition.
+
+    Parameters
+    ----------
+    cells : Cells
+        Of the moves first.
+    X : array of shape (n, R)
+        Features of the drifts there.
+    folds : list
+        A drift for the cells of each fold.
+    """
+    moves = cells.sums[:, : len(folds[0][0])]
+    residual = moves - cells.duration[:, None] * _of_folds(X, folds, cells.fold)
+    sums = outer_entries(residual / np.sqrt(cells.duration)[:, None], "full")
+    return cells._replace(sums=sums, squares=np.einsum("nc,nc->c", sums, sums))
+
+
 def _drifts(basis: Basis, folds: list[Amplitudes], u: Float, fold: Int) -> Float:
     """The drift of its fold at each of some scaled points: shape (n, d)."""
-    X, values = basis.at(u), np.zeros((len(u), len(folds[0][0])))
+    values = basis.sums(u, np.concatenate([c for _, c in folds], axis=1)).reshape(len(u), len(folds), -1)
+    values = values + np.array([intercept for intercept, _ in folds])
+    return np.asarray(values[np.arange(len(u)), fold])
+
+
+def _of_folds(X: Float, folds: list[Amplitudes], fold: Int) -> Float:
+    """The same for features X (n, R) of the points."""
+    values = np.zeros((len(X), len(folds[0][0])))
     for k, (intercept, c) in enumerate(folds):
-        mine = fold == k
+        mine = np.flatnonzero(fold == k)
         values[mine] = intercept + X[mine] @ c
     return values
 
 
-def _changes_within_cells(sample: Sample, basis: Basis, folds: list[Amplitudes], residual: Float, side: int) -> bool:
-    """Whether two places of one cell have drifts whose difference is seen in the residuals."""
-    there = _elsewhere_in_cells(sample, side)
-    difference = _drifts(basis, folds, there, sample.fold) - _drifts(basis, folds, sample.u, sample.fold)
-    ratio = sample.h[:, None] * difference**2 / np.maximum(residual**2, 1e-300)
+def _changes_within_cells(difference: Float, residual: Float, h: Float) -> bool:
+    """Whether differences (s, d) of drifts within one cell are seen in residuals (s, d) of transitions of lengths h."""
+    ratio = h[:, None] * difference**2 / np.maximum(residual**2, 1e-300)
     return bool((np.quantile(ratio, WITHIN_QUANTILE, axis=0) > MOST_WITHIN).any())
 
 

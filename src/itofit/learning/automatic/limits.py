@@ -32,8 +32,11 @@ class Losses(NamedTuple):
         own = spectrum.diagonal(turned)
         first = cell_nll(C, own, count, floors[0], most)  # (n, d)
         low = np.flatnonzero((floors[-1] > C).any(axis=1))  # limits change nothing elsewhere
-        rest = (cell_nll(C[low], own[low], count[low], floor, most) for floor in floors[1:])
-        added = np.stack([np.zeros((len(low), C.shape[1])), *(nll - first[low] for nll in rest)])  # (F, l, d)
+        below, products, n, before = C[low], own[low], count[low, None], first[low]
+        added = np.zeros((len(floors), *below.shape))  # (F, l, d)
+        for place, floor in zip(added[1:], floors[1:], strict=True):  # C is the floor there, or as it was
+            raised = 0.5 * (n * np.log(floor) + products / floor) - before
+            np.copyto(place, raised, where=below < floor)
         if not model.shape.separate:
             first, added = first.sum(axis=1, keepdims=True), added.sum(axis=2, keepdims=True)
         columns = np.ascontiguousarray(np.moveaxis(added, 2, 0))

@@ -30,12 +30,12 @@ from itofit.learning.automatic.cells import Cells, Plan
 from itofit.learning.automatic.covariance import fit_covariance
 from itofit.learning.automatic.drift import Drift, DriftCells, drift_of_one_covariance, weighted_drift, with_odds
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
-from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_on_grid
+from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_of_rows, products_on_grid
 from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.search import Searched, search
-from itofit.learning.automatic.sigma import Sigma, features_at
+from itofit.learning.automatic.sigma import KnownFeatures, Sigma, features_at
 from itofit.learning.automatic.targets import covariance_targets, drift_targets
 from itofit.learning.automatic.walk import FALSE_ALARM, MOST_PEAKS, reach_of
 from itofit.learning.followed import followed_transitions
@@ -90,6 +90,7 @@ class Automatic:
         self.task, self.data, self.bar, self.d = task, task.data, task.bar, task.data.n_outputs
         self.arff, self.covariance_arff = task.options.drift_parameters, task.options.covariance_parameters
         self.scaling = Scaling.of(task.survey.low, task.survey.high, np.zeros(self.d))
+        self.features = KnownFeatures()
         self.plan = Plan(task.survey, self.scaling, int(task.rng.integers(2**63)), self.arff.search_rows)
 
     def drift(self, before: LearnedDrift | None = None, noise: LearnedSigma | None = None) -> LearnedDrift:
@@ -97,7 +98,7 @@ class Automatic:
         if before is None or noise is None:
             return self._first_drift()
         self.bar.show("drift", "weighted by the inverse covariance")
-        precision = noise.sigma.precision(features_at(noise.sigma.basis, before.cells.u))
+        precision = noise.sigma.precision(self.features(noise.sigma.basis, before.cells.u))
         return before._replace(drift=weighted_drift(before.rows, before.basis, precision, self.arff.ridge))
 
     def _first_drift(self) -> LearnedDrift:
@@ -152,10 +153,12 @@ class Automatic:
         """Of each transition, under the drift that has not seen its fold if drifts are cross-fitted."""
         f, cross_fit = drift.drift, self.task.options.cross_fit is not False
         folds = f.folds if cross_fit else [(f.intercept, f.c)] * len(f.folds)
-        on_grid = products_on_grid(drift.cells, drift.basis, folds, self.plan.side)
-        return self._mean_of(on_grid or self._products_of_rows(drift.basis, folds))
+        if not self.plan.gathered:
+            return self._mean_of(products_of_rows(drift.cells, drift.rows.X, folds))
+        on_grid = products_on_grid(drift.cells, drift.rows.X, drift.basis, folds, self.plan.side)
+        return self._mean_of(on_grid or self._products_in_a_pass(drift.basis, folds))
 
-    def _products_of_rows(self, basis: Basis, folds: list[tuple[Float, Float]]) -> Cells:
+    def _products_in_a_pass(self, basis: Basis, folds: list[tuple[Float, Float]]) -> Cells:
         """Cells of the entries of rrᵀ/h, in a pass over the transitions."""
         series = [basis.series(*fold, self.scaling) for fold in folds]
 
@@ -190,7 +193,8 @@ class Automatic:
         bases = {"start": searched.start.basis_in_use}
         if searched.improved:
             bases["search"] = searched.best.basis_in_use
-        comparison = Comparison(products, bases, self.task.options.links, self.covariance_arff.ridge, self.bar)
+        links, ridge = self.task.options.links, self.covariance_arff.ridge
+        comparison = Comparison(products, bases, links, ridge, self.bar, self.features)
         sigma = comparison.choose(structure)
         if not self._weighted or sigma.constant:  # else it is good enough for weights, and will be fitted again
             sigma = self._fitted_to_all_cells(products, sigma)
@@ -260,7 +264,7 @@ class Automatic:
         self.bar.show("covariance", f"{structure}, {fit.link.symbol} as a sum of waves, all cells")
         L, S = products.in_units(structure)
         cells = products.cells
-        rows = Products.of(features_at(sigma.basis, cells.u), S, cells.count, cells.fold)
+        rows = Products.of(self.features(sigma.basis, cells.u), S, cells.count, cells.fold)
         new = fit_covariance(rows, sigma.basis, fit.link, fit.shape, ridge, start=fit)
         if fit.shape.separate and not sigma.constant and fit.link is not simplest:
             # With more data the simplest link may be as good after all

@@ -19,7 +19,7 @@ import finufft
 import numpy as np
 import numpy.typing as npt
 
-from itofit._blocks import map_chunks, map_tasks
+from itofit._blocks import map_chunks
 from itofit._checks import Complex, Float, Int
 from itofit.learning.automatic.harmonics import on_lattice
 from itofit.waves.series import feature_blocks
@@ -98,18 +98,39 @@ class Lattice:
 
     def sums(self, u: Float, strengths: Float) -> Sums:
         """Of residuals at scaled points u (n, m), times their weights: strengths (n, p)."""
-        p, points = strengths.shape[1], np.pi * np.ascontiguousarray(u.T)
-        own = np.ascontiguousarray(strengths.T, dtype=complex)
-
-        def of_plane(k: int) -> Complex:
-            inputs = self.planes[k]
-            sums = _transform([points[i] for i in inputs], own, (2 * self.n + 1,) * len(inputs)).reshape(p, -1)
-            return sums[:, sums.shape[1] // 2 + 1 :].T
-
-        parts = map_tasks(of_plane, range(len(self.planes)), len(u))
+        squares = (strengths**2).sum(axis=0)
+        parts = [self._together(u, strengths, squares)] if len(self.planes) == 1 else self._in_planes(u, strengths)
         if len(self.elsewhere):
             parts.append(_direct(self.elsewhere, u, strengths))
-        return Sums(np.concatenate(parts)[self.first], (strengths**2).sum(axis=0))
+        return Sums(np.concatenate(parts)[self.first], squares)
+
+    def _together(self, u: Float, strengths: Float, squares: Float) -> Complex:
+        """Those of all inputs together, (M, p), by one transform; squares (p,) are those of the strengths."""
+        unit = np.sqrt(np.maximum(squares, 1e-300))
+        pairs = _in_pairs(strengths.T / unit[:, None])
+        sums = _transform(list(np.pi * np.ascontiguousarray(u.T)), pairs, (2 * self.n + 1,) * u.shape[1])
+        return _of_each(sums.reshape(len(pairs), -1), len(unit)).T * unit
+
+    def _in_planes(self, u: Float, strengths: Float) -> list[Complex]:
+        """Those of each pair of inputs, (M, p): products of waves along one and along the other."""
+        (n_rows, m), p, size = u.shape, strengths.shape[1], 2 * (self.n + 1)
+        waves: Float = np.pi * np.kron(np.eye(m), np.arange(self.n + 1.0)[:, None])  # (m (n + 1), m)
+
+        def products(chunk: slice) -> Float:
+            total = np.zeros((p * size, len(self.planes) * size))
+            for block, CD in feature_blocks(waves, u, chunk):
+                # of each input its cosines, then its sines
+                own = np.moveaxis(CD.reshape(2, m, self.n + 1, -1), 0, 1).reshape(m, size, -1)
+                weighted, first = strengths[block].T[:, None], 0
+                for i in range(m - 1):  # the planes of an input and those after it
+                    later = own[i + 1 :].reshape(-1, own.shape[2])
+                    total[:, first : first + len(later)] += (weighted * own[i]).reshape(p * size, -1) @ later.T
+                    first += len(later)
+            return total
+
+        total: Float = sum(map_chunks(products, n_rows, 8 * p * size**2 * len(self.planes)), start=np.zeros(1))
+        total = total.reshape(p, 2, self.n + 1, len(self.planes), 2, self.n + 1)
+        return [_of_products(total[:, :, :, k]) for k in range(len(self.planes))]
 
     def power(self, sums: Sums) -> Waves:
         """The periodogram."""
@@ -133,6 +154,40 @@ def _random_directions(rng: np.random.Generator, m: int, reach: float) -> Float:
     length = np.exp(rng.uniform(np.log(LEAST_RANDOM), np.log(0.8 * reach), (RANDOM, 1)))
     direction = rng.standard_normal((RANDOM, m))
     return np.asarray(length * direction / np.linalg.norm(direction, axis=1, keepdims=True))
+
+
+def _in_pairs(strengths: Float) -> Complex:
+    """Real strengths (p, n) as complex ones, two by two, the last alone if p is odd: one transform is that of both."""
+    pairs = strengths[::2].astype(complex)
+    pairs.imag[: len(strengths) // 2] = strengths[1::2]
+    return pairs
+
+
+def _of_each(sums: Complex, p: int) -> Complex:
+    """The sums (p, M) of p real strengths, at the last M of 2M + 1 modes, from those of all modes of pairs of them.
+
+    The sums of real numbers s at −k are the conjugates of those at k, so those F of s + it are S + iT at k, and the
+    conjugates of S − iT at −k.
+    """
+    half = sums.shape[1] // 2
+    there, back = sums[:, half + 1 :], sums[:, :half][:, ::-1].conj()
+    each = np.stack([0.5 * (there + back), -0.5j * (there - back)], axis=1)
+    return np.asarray(each.reshape(-1, half)[:p])
+
+
+def _of_products(products: Float) -> Complex:
+    """Σ s exp(i (k·u)) in the order of a plane's half waves, (M, p), from sums of products of waves.
+
+    Parameters
+    ----------
+    products : array of shape (p, 2, n + 1, 2, n + 1)
+        Of s, the cosine or sine of a wave along one input, and of one along the other.
+    """
+    p, n = len(products), products.shape[2] - 1
+    (CC, CD), (DC, DD) = (np.moveaxis(products[:, side], 2, 0) for side in (0, 1))
+    there, back = (CC - DD) + 1j * (CD + DC), (CC + DD) + 1j * (DC - CD)  # at k and at (k_1, −k_2)
+    both = np.concatenate([back[:, :, :0:-1], there], axis=2)  # (p, n + 1, 2n + 1)
+    return np.asarray(both.reshape(p, -1)[:, n + 1 :].T)
 
 
 def _direct(omega: Float, u: Float, strengths: Float) -> Complex:

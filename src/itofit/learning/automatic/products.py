@@ -34,7 +34,11 @@ LARGEST_RATIO = 1000.0
 
 
 class Products(NamedTuple):
-    """Residual products at cells, and the features there."""
+    """Residual products at cells, and the features there.
+
+    Columns are contiguous in memory, of S and of all that is made of it: NumPy sums few long columns thirty times as
+    fast as many short rows.
+    """
 
     ones: Float  # (n, R + 1): one, then the principal features
     S: Float  # (n, p)
@@ -44,11 +48,16 @@ class Products(NamedTuple):
     @classmethod
     def of(cls, X: Float, S: Float, count: Float, fold: Int) -> Products:
         """With features X of shape (n, R)."""
-        return cls(with_intercept(X), S, count, fold)
+        return cls(with_intercept(X), np.asfortranarray(S), count, fold)
 
     def at(self, rows: Int) -> Products:
         """Those of some cells."""
-        return Products(self.ones[rows], self.S[rows], self.count[rows], self.fold[rows])
+        ones, S = (np.take(array.T, rows, axis=1).T for array in (self.ones, self.S))
+        return Products(ones, S, self.count[rows], self.fold[rows])
+
+    def values(self, B: Float) -> Float:
+        """H (n, p) for amplitudes B (R + 1, p)."""
+        return np.asarray((B.T @ self.ones.T).T)
 
 
 class Parts(NamedTuple):

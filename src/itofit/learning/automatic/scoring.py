@@ -62,8 +62,8 @@ class Scoring(NamedTuple):
 def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | None, first: int = 0) -> Scoring:
     """Fisher scoring, from the first step or a later one: the model with its κ, and where amplitudes and ridges end."""
     model, B, ridges, _ = scoring
-    ones, S, count, _ = products
-    H = ones @ B
+    _, S, count, _ = products
+    H = products.values(B)
     P, parts, idle = np.zeros_like(B), model.parts(H, S), 0
     coupled = not model.shape.separate and model.shape.n_entries <= MOST_COUPLED
     enough = max(LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH[model.shape.separate] * float(count.sum()))
@@ -94,11 +94,12 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
         else:
             new = np.column_stack([penalised_solution(A, b, P[:, j]) for j, (A, b) in enumerate(systems)])
         on = np.where(P < SWITCHED_OFF, P, 0.0)  # what was just switched off is on its way to zero
-        share, gain, parts = _share_of_step(model, (B, new - B), (H, ones @ (new - B)), on, parts, products)
+        change = products.values(new - B)
+        share, gain, parts = _share_of_step(model, (B, new - B), (H, change), on, parts, products)
         if not share.any():
             return Scoring(model, B, new_ridges, P)  # up to rounding no step improves on what there is
         settled = not free and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
-        B, H, ridges = B + share * (new - B), H + share * (ones @ (new - B)), new_ridges
+        B, H, ridges = B + share * (new - B), H + share * change, new_ridges
         idle = idle + 1 if settled and (gain < enough).all() else 0
         if idle == MOST_IDLE or (idle and (gain < enough * share)[share > 0].all()):
             break

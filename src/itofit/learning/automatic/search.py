@@ -28,6 +28,7 @@ import numpy as np
 from itofit._checks import Float
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves, noise_units, regressed
 from itofit.learning.automatic.harmonics import stretched
+from itofit.learning.automatic.known_sums import KnownSums
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.product_terms import NO_MONOMIALS, with_monomials
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
@@ -110,6 +111,8 @@ def search(
     on_iteration : callable, optional
         Called as on_iteration(i, gain) with the gain of log-evidence over the start.
     """
+    gridded = isinstance(targets.equations, GriddedNormalEquations)
+    targets = targets._replace(equations=KnownSums(targets.equations))
     group = groups_for(targets.n, targets.n_inputs, arff.n_features)
     omega, none = long_waves(rng, group, targets), np.empty((0, targets.n_inputs))
     V = np.diag(np.sqrt(targets.n / np.diagonal(targets.squares)))
@@ -124,7 +127,7 @@ def search(
     _look_first(walk, judge, none if found is None else found)
     n_left = walk.seed()
     n_standing_out = len(walk.found) + n_left
-    most = _most_iterations(walk) if arff.max_iterations is None else arff.max_iterations
+    most = _most_iterations(walk, gridded) if arff.max_iterations is None else arff.max_iterations
     needed = LEAST_ITERATIONS_WITH_WAVES if n_left else LEAST_ITERATIONS
     least = min(needed if arff.min_iterations is None else arff.min_iterations, most)
     empty = ITERATIONS_WITHOUT_ANY if arff.min_iterations is None and not n_left else least
@@ -159,9 +162,9 @@ def search(
     )
 
 
-def _most_iterations(walk: Walk) -> int:
+def _most_iterations(walk: Walk, gridded: bool) -> int:
     """As many as are affordable."""
-    if isinstance(walk.targets.equations, GriddedNormalEquations):
+    if gridded:
         return MOST_ITERATIONS
     n_waves = 2 * (len(walk.omega) + len(walk.found))
     affordable = MOST_WORK / (2 * len(walk.targets.u) * n_waves**2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +14,30 @@ from itofit.matrices.symmetric import symmetric, to_matrices
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries
 
+MOST_KNOWN = 2
+"""Sets of features that are kept."""
+
 
 def features_at(basis: Basis | None, u: Float) -> Float:
     """X at scaled points, shape (n, R); without a basis there are none."""
     return np.empty((len(u), 0)) if basis is None else basis.at(u)
+
+
+class KnownFeatures:
+    """Features at the cells of the data, which are asked for again and again."""
+
+    def __init__(self) -> None:
+        self.known: deque[tuple[Basis, Float, Float]] = deque(maxlen=MOST_KNOWN)
+
+    def __call__(self, basis: Basis | None, u: Float) -> Float:
+        """The same as `features_at`."""
+        for own, places, X in self.known:
+            if own is basis and places is u:
+                return X
+        X = features_at(basis, u)
+        if basis is not None:
+            self.known.append((basis, u, X))
+        return X
 
 
 class Sigma(NamedTuple):
@@ -41,6 +62,10 @@ class Sigma(NamedTuple):
         """Σ at scaled points, shape (n, d, d)."""
         sums = np.zeros((len(u), self.fit.shape.n_entries)) if self.basis is None else self.basis.sums(u, self.fit.c)
         return np.asarray(self.L @ self.fit.of_sums(sums) @ self.L.T)
+
+    def of_features(self, X: Float) -> Float:
+        """Σ for features X (n, R), shape (n, d, d)."""
+        return np.asarray(self.L @ self.fit.at(X) @ self.L.T)
 
     def precision(self, X: Float) -> Float:
         """Σ⁻¹ for features X (n, R); one for all if it is constant."""

@@ -13,6 +13,7 @@ from itofit.matrices.links import Shape
 from itofit.matrices.symmetric import Structure, entries, to_matrices
 from itofit.waves.normal_equations import (
     MOST_INPUTS,
+    SPARE,
     ArrayPart,
     DirectNormalEquations,
     GriddedNormalEquations,
@@ -23,6 +24,8 @@ from itofit.waves.parameters import ARFF
 
 ACCURACY = 1e-12
 """Of sums from moments, which evidence needs."""
+SPARE_OF_DRIFT = 1.75
+"""How many more moments are made than those of the longest waves, so that they also do for four times shorter ones."""
 MOST_ENTRIES = 10
 """Entries of Σ among which frequencies are searched; beyond, those on the diagonal alone."""
 MOST_OF_THEM = (0.05, 0.95)
@@ -37,7 +40,7 @@ def drift_targets(cells: Cells, d: int, arff: ARFF) -> Targets:
     products = to_matrices(cells.sums[:, d:].sum(axis=0)[None], "full", d)[0]
     squares = (products / total - np.outer(mean, mean)) * N
     y = moves / cells.duration[:, None] - mean
-    equations, spread = _equations(cells.u, y, weight, arff), _spread(cells.u, cells.count)
+    equations, spread = _equations(cells.u, y, weight, arff, SPARE_OF_DRIFT), _spread(cells.u, cells.count)
     return Targets(cells.u, y, weight, squares, N, equations, spread, mean, linear_stays=True)
 
 
@@ -62,13 +65,13 @@ def covariance_targets(products: ResidualProducts, structure: Structure, arff: A
     return Targets(cells.u, y, cells.count, squares, N, equations, _spread(cells.u, cells.count), mean)
 
 
-def _equations(u: Float, y: Float, weight: Float, arff: ARFF) -> NormalEquations:
+def _equations(u: Float, y: Float, weight: Float, arff: ARFF, spare: float = SPARE) -> NormalEquations:
     K = len(groups_for(weight.sum(), u.shape[1], arff.n_features))
     form = arff.normal_equations or cheaper_form(len(u), K, u.shape[1], y.shape[1], RIDGE)
     if u.shape[1] == MOST_INPUTS and arff.normal_equations is None:
         form = "direct"  # moments are worth their making for hundreds of solves, and a search takes tens
     if form == "gridded":
-        return GriddedNormalEquations(ArrayPart(u, y, weight), ACCURACY)
+        return GriddedNormalEquations(ArrayPart(u, y, weight, spare), ACCURACY)
     return DirectNormalEquations(u, y, weight)
 
 

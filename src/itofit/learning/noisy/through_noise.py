@@ -15,6 +15,7 @@ from itofit.data.periods import is_periodic
 from itofit.learning.noisy.noise_test import LEAST_PAIRS, LEAST_SHARE, LEVEL, LagProducts, lag_products
 from itofit.learning.noisy.noisy_tracks import Fitted, fit_through_noise, gain_of_noise, model_through_noise
 from itofit.learning.pipeline import Task
+from itofit.model.hidden.windows import track_order
 from itofit.model.learned import LearnedSDE
 
 LARGER_THAN_MOTION = 100.0
@@ -51,8 +52,8 @@ def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
     if not asked or not task.options.refine or not can_be_noisy(task.data):
         return None
     known = task.options.known_noise(task.data.n_outputs)
-    if known is None and not task.data.in_memory and task.survey.n_following < LEAST_PAIRS:
-        return None  # a pass over files would tell nothing
+    if known is None and task.survey.n_following < LEAST_PAIRS and track_order(task.data) is None:
+        return None  # a pass over single transitions would tell nothing
     lags = lag_products(task.data, plain)
     if known is None and (lags.p > LEVEL or lags.share < LEAST_SHARE):
         return None

@@ -13,6 +13,7 @@ from itofit.waves.normal_equations.choice import LEAST_RIDGE, Form, accuracy_for
 from itofit.waves.normal_equations.direct import DirectNormalEquations
 from itofit.waves.normal_equations.gridded import (
     MOST_INPUTS,
+    SPARE,
     ArrayPart,
     FrequenciesTooLarge,
     GriddedNormalEquations,
@@ -23,6 +24,7 @@ from itofit.waves.normal_equations.moments import Moments, moments_of
 __all__ = [
     "LEAST_RIDGE",
     "MOST_INPUTS",
+    "SPARE",
     "ArrayPart",
     "DirectNormalEquations",
     "Form",
@@ -43,6 +45,7 @@ class NormalEquations(Protocol):
     n_rows: int
     n_inputs: int
     n_outputs: int
+    total: float  # N, or the sum of weights
 
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p), the solution of (SᴴS + λN I) β̂ = Sᴴy at the frequencies omega of shape (K, m)."""

@@ -41,7 +41,7 @@ MARGIN = 1.5
 LEAST_MARGIN = 1.02
 """The same where more would take too many moments."""
 SPARE = 1.5
-"""How many more moments than needed are made of rows in memory."""
+"""How many more moments than needed are made of rows in memory, unless something else is said."""
 LEAST_BOX = 1.0
 """Boxes smaller than this would not cost less."""
 
@@ -78,11 +78,14 @@ class Part(Protocol):
 
 
 class ArrayPart:
-    """Rows in memory: u of shape (N, D) in [−½, ½]^D, y of shape (N, p), and what each counts, (N,), if not one."""
+    """Rows in memory: u of shape (N, D) in [−½, ½]^D, y of shape (N, p), and what each counts, (N,), if not one.
 
-    def __init__(self, u: Float, y: Float, weight: Float | None = None) -> None:
+    Of moments, `spare` times as many are made as are asked for.
+    """
+
+    def __init__(self, u: Float, y: Float, weight: Float | None = None, spare: float = SPARE) -> None:
         self.arrays = (u, y)
-        self.weight = weight
+        self.weight, self.spare = weight, spare
         self.made: Moments | None = None
         self.n_rows, self.n_inputs = u.shape
         self.n_outputs = y.shape[1]
@@ -90,7 +93,7 @@ class ArrayPart:
     def moments(self, Q: tuple[int, ...]) -> Moments:
         """The moments of the rows, with some to spare so that they need not be made again soon."""
         if self.made is None or any(q > have for q, have in zip(Q, self.made.values.shape[1:], strict=True)):
-            self.made = moments_of(*self.arrays, tuple(ceil(SPARE * q) for q in Q), self.weight)
+            self.made = moments_of(*self.arrays, tuple(ceil(self.spare * q) for q in Q), self.weight)
         return self.made
 
 

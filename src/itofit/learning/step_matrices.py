@@ -1,0 +1,63 @@
+"""Moments of steps compared with others: divergences, matrices in units of others, and changes through a link."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from itofit._checks import Float
+from itofit.learning.automatic.sigma import Sigma
+from itofit.matrices.links import Spectrum
+from itofit.matrices.symmetric import entries, factors, symmetric
+
+LEAST_SLOPE = 1e-3
+"""Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
+
+
+def divergences(away: Float, grown: Float, h: Float) -> Float:
+    """Kullback-Leibler divergences (n,) of steps whose means and covariances differ by (n, d, 1) and (n, d, d) of C."""
+    ratio, axes = np.linalg.eigh(np.eye(grown.shape[1]) + grown)
+    ratio = np.maximum(ratio, 1e-12)
+    turned = (axes.swapaxes(1, 2) @ away)[:, :, 0]
+    return np.asarray(0.5 * (h[:, None] * turned**2 / ratio + 1 / ratio - 1 + np.log(ratio)).sum(axis=1))
+
+
+def in_units(matrices: Float, sigma: Float) -> Float:
+    """L⁻¹ M L⁻ᵀ with L Lᵀ = Σ: shape (n, d, d)."""
+    back = np.linalg.inv(factors(sigma))
+    return symmetric(back @ matrices @ back.swapaxes(1, 2))
+
+
+def function_variances(features: Float, squares: Float) -> Float:
+    """Of functions of features (n, R + 1), for amplitudes with mean squares (d, R + 1, R + 1): shape (n, d)."""
+    variances = np.empty((len(features), len(squares)))
+    for j, own in enumerate(squares):
+        used = np.flatnonzero(np.diagonal(own))  # of what was switched off they are zero
+        part = features if len(used) == len(own) else features[:, used]
+        variances[:, j] = np.einsum("na,na->n", part @ own[np.ix_(used, used)], part)
+    return variances
+
+
+def without_part(C: Float, part: Float) -> Float:
+    """C less a part of it, in its own units, that leaves something of it: shape (n, d, d).
+
+    Each eigenvalue e of the part leaves 1 − e, and for e > ½, ¼/e.
+    """
+    values, vectors = np.linalg.eigh(part)
+    left = np.where(values <= 0.5, 1 - values, 0.25 / np.maximum(values, 0.5))
+    axes = factors(C) @ vectors
+    return symmetric((axes * left[:, None, :]) @ axes.swapaxes(1, 2))
+
+
+def change_through_link(spectrum: Spectrum, change: Float, sigma: Sigma) -> Float:
+    """The change of H, to first order, that changes C by given entries, both of shape (n, p)."""
+    link, shape = sigma.fit.link, sigma.fit.shape
+    slopes = link.divided_difference(spectrum.eta)
+    turned = spectrum.turned(change, shape)
+    if spectrum.Q is None:
+        slopes = np.diagonal(slopes, axis1=1, axis2=2)
+    least = LEAST_SLOPE * np.abs(slopes).max(axis=tuple(range(1, slopes.ndim)), keepdims=True)
+    dH = turned * slopes / np.maximum(slopes**2, least**2)
+    if spectrum.Q is None:
+        return np.asarray(dH)
+    rows, cols = entries(shape.structure, shape.d)
+    return np.asarray((spectrum.Q @ dH @ spectrum.Q.swapaxes(1, 2))[:, rows, cols])
