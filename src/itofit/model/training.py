@@ -204,11 +204,13 @@ class DataSummary:
     h_max: float
     left_out: LeftOut | None = None
     work: Work | None = None  # on a cluster, if a client was given
+    told: float | None = None  # share of the variance of an observation that the one before it tells, if hardly any
 
     def __str__(self) -> str:
         groups = "" if self.n_groups is None else f" in {plural(self.n_groups, 'group')}"
         left_out = "" if self.left_out is None else f"; {self.left_out}"
-        return f"{self.n_transitions} transitions{groups}, h = {shown_range(self.h_min, self.h_max)}{left_out}"
+        told = "" if self.told is None else f"; an observation tells {100 * self.told:.1g} % of the next"
+        return f"{self.n_transitions} transitions{groups}, h = {shown_range(self.h_min, self.h_max)}{left_out}{told}"
 
 
 StepOutcome = Literal["corrected", "too small", "uncertain", "too long"]
