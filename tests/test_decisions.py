@@ -9,6 +9,7 @@ import pytest
 import itofit
 from itofit import Transitions, fit
 from itofit.learning.automatic.candidates import Trial, regions, simplest_of_the_best, steadiest_trace
+from itofit.learning.automatic.search import simplest
 from itofit.learning.followed import lengths_chosen
 
 H = 0.01
@@ -237,3 +238,42 @@ def test_regions_hold_about_as_many_cells_each_and_are_boxes(n, m):
     assert np.ptp(size) <= 2
     first = u[region < 8, 0].max(), u[region >= 8, 0].min()
     assert first[0] < first[1]
+
+
+# Which frequencies a drift of one input is made of: LEAST_EVIDENCE_GAIN and LEAST_SHARE
+
+
+@pytest.mark.parametrize(
+    ("log_evidence", "place"),
+    [([100.0, 101.9, 101.0], 0), ([98.9, 100.0, 101.0], 1), ([90.0, 98.9, 101.0], 2), ([10.0, 10.4], 0)],
+)
+def test_the_simplest_frequencies_are_kept_unless_others_have_more_evidence_by_two(log_evidence, place):
+    assert simplest(range(len(log_evidence)), lambda k: log_evidence[k]) == place
+
+
+@pytest.mark.parametrize("log_evidence", [[9.0, 10.0], [-5.0, -4.5], [0.0, 0.1]])
+def test_little_evidence_does_not_excuse_losing_a_twentieth_of_it(log_evidence):
+    assert simplest((0, 1), lambda k: log_evidence[k]) == 1
+
+
+def test_a_single_candidate_is_not_judged():
+    assert simplest("a", None) == "a"
+
+
+def test_a_cubic_drift_is_learned_about_as_well_as_by_the_right_cubic_with_the_right_weights():
+    """The sum of squared errors over 12 data sets is 1.5 times as large, and 3.5 times if clouds are no candidates.
+
+    With another seed for the frequencies, 1.1 and 3.4 times.
+    """
+    learned = right = 0.0
+    for seed in range(12):
+        rng = np.random.default_rng([seed, 8])
+        x = rng.choice([-1, 1], 30_000) + 0.5 * rng.normal(size=30_000)
+        sigma, f = 0.4 + 0.2 * x**2, x - x**3
+        dx = H * f + np.sqrt(H) * sigma * rng.normal(size=len(x))
+        powers = np.vander(x, 4) / sigma[:, None]
+        c = np.linalg.lstsq(powers * H, dx / sigma, rcond=None)[0]
+        right += np.mean((np.vander(x, 4) @ c - f) ** 2)
+        sde = fit(Transitions(x, dx, H), rng=0, correct_step=False)
+        learned += np.mean((sde.drift(x[:, None])[:, 0] - f) ** 2)
+    assert learned < 2 * right

@@ -10,6 +10,7 @@ from itofit.learning.automatic import evidence
 from itofit.learning.automatic.evidence import (
     SETTLED,
     Solution,
+    Solved,
     maximise_evidence,
     penalised_solution,
     regress,
@@ -282,6 +283,20 @@ def test_a_signal_switches_on_the_group_of_its_input_and_not_that_of_another():
     assert other <= 4
 
 
+def test_evidence_of_a_solved_regression_is_that_of_its_normal_distribution():
+    """Above that of amplitudes without a ridge, whose prior is as wide as one likes."""
+    rng, variance, wide = np.random.default_rng(3), 0.7, 1e7
+    X = np.concatenate([np.ones((40, 1)), rng.normal(size=(40, 5))], axis=1)
+    y, P, group = rng.normal(size=40) + X[:, 2], np.array([0.0, 2.0, 2.0, 0.5, 0.5, 0.5]), np.array([-1, 0, 0, 1, 1, 1])
+    solved = Solved(X.T @ X, X.T @ y, P, np.zeros(6), group, variance)
+
+    def log_density(features, prior):
+        return multivariate_normal(cov=variance * (np.eye(40) + (features * prior) @ features.T)).logpdf(y)
+
+    given = log_density(X, np.concatenate([[wide], 1 / P[1:]])) - log_density(X[:, :1], np.array([wide]))
+    assert solved.log_evidence == pytest.approx(given, rel=1e-5)
+
+
 def test_ridges_have_the_largest_evidence_of_all_choices_of_groups():
     u, y, weight, omega = problem(n=400, seed=14)
     y = y[:, 0] + 2 * u[:, 0] * np.sqrt(12)  # depends on input 0 alone
@@ -305,7 +320,7 @@ def test_regression_is_equivariant_in_the_unit_of_the_targets(scale):
     np.testing.assert_allclose(other.c, scale * one.c, rtol=1e-9, atol=1e-12 * scale)
     np.testing.assert_allclose(other.ridges, one.ridges, rtol=1e-9)
     assert other.variance == pytest.approx(scale**2 * one.variance)
-    assert other.log_evidence == pytest.approx(one.log_evidence - (len(y) - 1) * np.log(scale))
+    assert other.log_evidence == pytest.approx(one.log_evidence)
 
 
 # Solving

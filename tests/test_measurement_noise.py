@@ -1,5 +1,6 @@
 """Tracks with errors of measurement: derivatives through the filter, what is learned, when nothing is, bad input."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -410,3 +411,41 @@ def test_errors_far_larger_than_the_motion_are_said_to_be():
     x = 0.02 * np.cumsum(rng.standard_normal((5, 600, 1)), axis=1)
     with pytest.warns(DataWarning, match="times the variance of the system's own noise in a step"):
         itofit.fit(tracks(x + 0.5 * rng.standard_normal(x.shape), 0.01), rng=0)
+
+
+def relaxing(rng, n, a):
+    """A track of x₊ = a x + noise, of variance 1."""
+    x = rng.standard_normal(n)
+    for i in range(1, n):
+        x[i] = a * x[i - 1] + np.sqrt(1 - a**2) * x[i]
+    return x[:, None]
+
+
+@pytest.mark.parametrize("noise", ["auto", False])
+def test_noise_larger_than_the_motion_is_said_also_where_it_looks_like_relaxation(noise, tmp_path):
+    """With ten times the motion. For all of 24 other seeds it was said."""
+    rng = np.random.default_rng(5)
+    y = relaxing(rng, 3000, 0.99) + 10 * rng.standard_normal((3000, 1))
+    with pytest.warns(DataWarning, match=r"hardly tell of each other.* x \(.*far larger than the motion"):
+        sde = itofit.fit(tracks([y]), measurement_noise=noise, rng=0)
+    assert "an observation tells 0.0" in sde.summary()
+    sde.save(tmp_path / "told.npz")
+    assert itofit.load(tmp_path / "told.npz").data.told == sde.data.told < 0.01
+
+
+@pytest.mark.parametrize(("a", "little"), [(0.35, False), (0.1, True)])
+def test_steps_longer_than_the_memory_of_a_system_are_said(a, little):
+    """LEAST_TOLD = 0.05 of the variance, a²: 0.12 is more, 0.01 less. For all of 24 other seeds it was so."""
+    data = tracks([relaxing(np.random.default_rng(6), 3000, a)])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sde = itofit.fit(data, rng=0)
+    assert any("hardly tell of each other" in str(warning.message) for warning in caught) == little
+    assert (sde.data.told is not None) == little
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, np.nan, "much"])
+def test_files_with_impossible_shares_are_refused(noisy, share, tmp_path):
+    _, _, sde = noisy
+    with pytest.raises(itofit.ModelFileError, match=r"data\.told"):
+        replace(sde, data=replace(sde.data, told=share)).save(tmp_path / "sde.npz")

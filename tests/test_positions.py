@@ -11,7 +11,7 @@ import itofit
 from itofit import InputError, Transitions
 from itofit.data.names import with_velocities
 from itofit.learning.second_order.difference_quotients import LinearStart, linear_start, noises, triples
-from itofit.learning.second_order.from_positions import _warn_of_first_order
+from itofit.learning.second_order.from_positions import _warn_of_errors, _warn_of_first_order
 from itofit.learning.second_order.linear_force import LinearForce, _sums, best_linear_force
 from itofit.learning.second_order.order import LEVEL, persistence
 from itofit.model.hidden.gaussian_step import GaussianStep
@@ -278,6 +278,21 @@ def test_a_model_of_the_wrong_order_is_told_so():
         first[:, i + 1] = 0.9 * first[:, i] + 0.3 * rng.standard_normal((10, 1))
     with pytest.warns(itofit.DataWarning, match="first-order system"):
         _warn_of_first_order(Transitions.from_positions(first, dt=0.1))
+
+
+@pytest.mark.parametrize(("slopes", "sd", "said"), [(SLOPES, 0.02, True), (SLOPES, 0.0, False), ([[-2, -8]], 0, False)])
+def test_errors_that_are_said_to_be_none_are_named(slopes, sd, said):
+    """OPPOSED = −0.2; it is −0.5 with these errors, 0.3 without, −0.1 under strong friction. So it was for 24 seeds."""
+    rng, h = np.random.default_rng(9), 0.1
+    step, noise = exact_step(np.array(slopes, dtype=float), SIGMA, h)
+    x, root = np.zeros((1000, 2)), np.linalg.cholesky(noise)
+    for i in range(999):
+        x[i + 1] = step @ x[i] + root @ rng.standard_normal(2)
+    data = Transitions.from_positions([x[:, :1] + sd * rng.standard_normal((1000, 1))], dt=h)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _warn_of_errors(data)
+    assert ["although measurement_noise=False" in str(warning.message) for warning in caught] == [True] * said
 
 
 # Whole fits

@@ -20,7 +20,13 @@ from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.long_steps import without_long_steps
-from itofit.learning.noisy.through_noise import Decision, can_be_noisy, member_through_noise, seen_through_noise
+from itofit.learning.noisy.through_noise import (
+    Decision,
+    can_be_noisy,
+    member_through_noise,
+    seen_through_noise,
+    with_what_is_told,
+)
 from itofit.learning.options import FitOptions, NoiseOption
 from itofit.learning.outliers import without_outliers
 from itofit.learning.pipeline import Task, learn
@@ -141,10 +147,11 @@ def fit(
     DataWarning
         If transitions were left out because they took too long, or because they start far from all others; if the data
         carry no noise; if the noise of some variables follows from that of others; if errors of measurement are far
-        larger than the motion between observations, or cannot be told from noise; if ``correct_step=True`` but the
-        steps are too long for it, or the paths chose their lengths. With ``refine=False`` also if some time steps are
-        so short that their noise drowns the drift, if no dependence of the drift on the inputs was found, or if much of
-        Σ needed its floor.
+        larger than the motion between observations, or cannot be told from noise; if consecutive observations hardly
+        tell of each other; if positions show errors although ``measurement_noise=False``; if ``correct_step=True`` but
+        the steps are too long for it, or the paths chose their lengths. With ``refine=False`` also if some time steps
+        are so short that their noise drowns the drift, if no dependence of the drift on the inputs was found, or if
+        much of Σ needed its floor.
 
     Examples
     --------
@@ -191,7 +198,7 @@ def fit(
             warn_if_unsettled(function.training, name)
     if data.kind != "positions":  # whose increments are not those of velocities
         warn_of_failures(sde, task.survey, options)
-    sde = sde if decision is None else decision.sde
+    sde = with_what_is_told(task, sde) if decision is None else decision.sde
     if options.ensemble is not None or options.bootstrap is not None:
         sde = _with_members(sde, decision, task, progress)
     sde = sde._carrying(data.units) if data.units else sde

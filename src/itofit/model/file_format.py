@@ -406,6 +406,8 @@ def _check_data_summary(data: DataSummary) -> None:
         count("data.left_out.n", left_out.n)
         if not positive("data.left_out.max_h", left_out.max_h) < positive("data.left_out.longest", left_out.longest):
             raise InputError("data.left_out must be longer than its max_h")
+    if data.told is not None and not positive("data.told", data.told, zero=True) < 1:
+        raise InputError(f"data.told must be a share below 1, got {data.told:g}")
     if (work := data.work) is not None:
         _check_kind("data.work", work, Work)
         for name in ("n_passes", "n_workers"):

@@ -207,6 +207,7 @@ class DataSummary:
     h_max: float
     left_out: LeftOut | None = None
     work: Work | None = None  # on a cluster, if a client was given
+    told: float | None = None  # share of the variance of an observation that the one before it tells, if hardly any
 
     def __str__(self) -> str:
         return self.text()
@@ -215,8 +216,9 @@ class DataSummary:
         """In a line, with the unit of time if it is known."""
         groups = "" if self.n_groups is None else f" in {plural(self.n_groups, 'group')}"
         left_out = "" if self.left_out is None else f"; {self.left_out.text(time_unit)}"
+        told = "" if self.told is None else f"; an observation tells {100 * self.told:.1g} % of the next"
         h = f"{shown_range(self.h_min, self.h_max)}{behind(time_unit)}"
-        return f"{plural(self.n_transitions, 'transition')}{groups}, h = {h}{left_out}"
+        return f"{plural(self.n_transitions, 'transition')}{groups}, h = {h}{left_out}{told}"
 
 
 StepOutcome = Literal["corrected", "too small", "uncertain", "too long"]

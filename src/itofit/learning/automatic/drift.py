@@ -69,6 +69,11 @@ class Drift:
             squares = mean_squares(self.systems, self.unit)
         return Posterior(np.concatenate([self.intercept[:, None], self.c.T], axis=1), squares)
 
+    @property
+    def log_evidence(self) -> float:
+        """Of the moves, given their noise, above that of a constant drift."""
+        return sum(system.log_evidence for system in self.systems)
+
 
 class DriftCells(NamedTuple):
     """What a drift is fitted to."""
@@ -94,6 +99,11 @@ class FoldSums(NamedTuple):
 
     G: Float  # (FOLDS, R + 1, R + 1): Σ τ (1, X)(1, X)ᵀ
     b: Float  # (FOLDS, d, R + 1): Σ M (1, X)ᵀ
+
+
+def cells_with(basis: Basis, cells: Cells, d: int) -> DriftCells:
+    """Cells of the moves of d outputs with features."""
+    return DriftCells(basis.at(cells.u), cells.duration, cells.sums[:, :d], cells.fold)
 
 
 def normal_matrix(features: Sequence[Float], weight: Float, columns: Sequence[Int] | None = None) -> Float:

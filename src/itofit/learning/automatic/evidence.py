@@ -75,6 +75,15 @@ class Solved(NamedTuple):
     variance: float = 1.0  # σ²
     stays: dict[int, LinearPrior] = {}  # groups that are never switched off  # noqa: RUF012
 
+    @property
+    def log_evidence(self) -> float:
+        """Of the data with the amplitudes integrated out, above that of those without a ridge alone."""
+        free, none = self.group < 0, np.zeros(int((self.group < 0).sum()))
+        c, _, log_det = solve_penalised(self.A, self.b, self.P)
+        alone, _, log_det_alone = solve_penalised(self.A[np.ix_(free, free)], self.b[free], none)
+        explained = (self.b @ c - self.b[free] @ alone) / self.variance
+        return float(0.5 * (explained - log_det + log_det_alone + np.log(self.P[~free]).sum()))
+
 
 class Regression(NamedTuple):
     """The amplitudes of largest evidence."""
@@ -83,7 +92,7 @@ class Regression(NamedTuple):
     ridges: Float  # (G,)
     variance: float  # σ²
     determined: float  # number of amplitudes that the data determine
-    log_evidence: float
+    log_evidence: float  # above that of a constant
 
 
 def regress(
@@ -122,7 +131,7 @@ def regress(
         variance = float(rss / max(n - 1 - determined.sum(), 1.0))
         used = np.bincount(place, basis.penalty * c**2).astype(float)
         penalised = rss + P @ c**2
-        log_evidence = -0.5 * ((n - 1) * np.log(penalised / n) + log_det - np.log(np.maximum(P, 1e-300)).sum())
+        log_evidence = -0.5 * ((n - 1) * np.log(penalised / squares) + log_det - np.log(np.maximum(P, 1e-300)).sum())
         least = least_used(size, information, variance, basis.least)
         return Solution(ridges, c, determined, used, variance, float(log_evidence), least=least, doubt=basis.doubt)
 

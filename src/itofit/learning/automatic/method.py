@@ -6,7 +6,8 @@
    little larger by what the drift is uncertain, as those of new data will be.
 4. *Frequencies of the covariance* on those products, in units of their mean.
 5. *Covariance*: the likelihood with each link, full and diagonal. What predicts the other folds best is kept.
-6. Where the covariance depends on the place: 2 again with Σ⁻¹ as weights, 3, and 5 for the link that was kept.
+6. Where the covariance depends on the place: 2 again with Σ⁻¹ as weights, 3, and 5 for the link that was kept. The
+   evidence with these weights also decides again which of the frequencies a drift of one input is made of.
 7. Where frequencies were searched on a subset: amplitudes of drift and covariance from all transitions.
 8. What the length of the observed steps made of them is undone, where the data show it (`itofit.learning.steps`).
 """
@@ -28,13 +29,20 @@ from itofit.learning.automatic.all_rows import AllRows
 from itofit.learning.automatic.candidates import Comparison, ResidualProducts
 from itofit.learning.automatic.cells import Cells, Plan
 from itofit.learning.automatic.covariance import fit_covariance
-from itofit.learning.automatic.drift import Drift, DriftCells, drift_of_one_covariance, weighted_drift, with_odds
+from itofit.learning.automatic.drift import (
+    Drift,
+    DriftCells,
+    cells_with,
+    drift_of_one_covariance,
+    weighted_drift,
+    with_odds,
+)
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
 from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_of_rows, products_on_grid
 from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.products import Products
-from itofit.learning.automatic.search import Searched, search
+from itofit.learning.automatic.search import Searched, search, simplest
 from itofit.learning.automatic.sigma import KnownFeatures, Sigma, features_at
 from itofit.learning.automatic.targets import covariance_targets, drift_targets
 from itofit.learning.automatic.walk import FALSE_ALARM, MOST_PEAKS, reach_of
@@ -66,13 +74,14 @@ class LearnedDrift(NamedTuple):
 
     drift: Drift
     searched: Searched
+    waves: FittedWaves  # of what was searched, those that it is made of
     cells: Cells  # of Δx and of the entries of Δx Δxᵀ / h
     rows: DriftCells  # the same with the features
 
     @property
     def basis(self) -> Basis:
         """Its features."""
-        return self.searched.best.basis
+        return self.waves.basis
 
 
 class LearnedSigma(NamedTuple):
@@ -99,7 +108,14 @@ class Automatic:
             return self._first_drift()
         self.bar.show("drift", "weighted by the inverse covariance")
         precision = noise.sigma.precision(self.features(noise.sigma.basis, before.cells.u))
-        return before._replace(drift=weighted_drift(before.rows, before.basis, precision, self.arff.ridge))
+
+        def weighted(waves: FittedWaves) -> LearnedDrift:
+            rows = before.rows if waves is before.waves else cells_with(waves.basis, before.cells, self.d)
+            drift = weighted_drift(rows, waves.basis, precision, self.arff.ridge)
+            return before._replace(drift=drift, waves=waves, rows=rows)
+
+        drifts = [weighted(waves) for waves in before.searched.candidates]
+        return simplest(drifts, lambda learned: learned.drift.log_evidence)
 
     def _first_drift(self) -> LearnedDrift:
         """Cells of the data, frequencies for their mean rates, and amplitudes; on a larger subset if that is needed."""
@@ -117,14 +133,15 @@ class Automatic:
             needed = POWER_NEEDED / left.power.min() * self.task.survey.n_rows
             self.plan = self.plan.with_rows(int(np.clip(needed, 2 * n, self.plan.most_rows)))
             found = np.concatenate([searched.best.found, left.omega])
-        best, ridge = searched.best, self.arff.ridge
-        rows = DriftCells(best.basis.at(cells.u), cells.duration, cells.sums[:, : self.d], cells.fold)
+        best, ridge = searched.simplest, self.arff.ridge
+        rows = cells_with(best.basis, cells, self.d)
         drift = drift_of_one_covariance(best, cells, rows, ridge)
         basis = with_odds(best.basis, drift)
         if basis.odds.any() and ridge is None:
             best = best._replace(basis=basis)
             drift = drift_of_one_covariance(best, cells, rows, ridge)
-        return LearnedDrift(drift, searched._replace(best=best), cells, rows)
+            searched = searched._replace(best=best)
+        return LearnedDrift(drift, searched, best, cells, rows)
 
     def _periodic(self, targets: Targets) -> Targets:
         """Targets that know which inputs are periodic."""
@@ -280,10 +297,12 @@ class Automatic:
     def _drift_function(self, learned: LearnedDrift, posterior: Posterior) -> LearnedFunction:
         """A drift with the amplitudes of a posterior."""
         drift, basis, amplitudes = learned.drift, learned.basis, posterior.amplitudes
-        ridges = _reported(drift.ridges, basis, posterior)
+        ridges, searched = _reported(drift.ridges, basis, posterior), learned.searched
+        if learned.waves is not searched.best:
+            searched = searched._replace(best_iteration=0)
         return LearnedFunction(
             series=basis.series(amplitudes[:, 0], amplitudes[:, 1:].T, self.scaling),
-            training=learned.searched.training(self.arff, basis, ridges, drift.determined),
+            training=searched.training(self.arff, basis, ridges, drift.determined),
             spread=spread_series(basis, posterior.squares, self.scaling),
         )
 

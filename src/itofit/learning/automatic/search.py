@@ -14,14 +14,16 @@ differs:
 - *Step.* Every proposal has a length of its own, over one and a half decades, so that one of them is right.
 - *Judge.* The evidence of the network (`itofit.learning.automatic.evidence`), which takes all rows and chooses the
   ridges on the way, after 1, 2, 4, 8, … iterations.
+- *Result.* For a drift of one input, the first of long waves, shorter ones, and what the search ended with from which
+  the evidence tells no other by more than two: frequencies that were chosen cost evidence that nothing counts.
 - *End.* When the last three quarters of the iterations have brought no improvement, 4 at least, 24 if waves are still
   left over, 2 if all waves were switched off wherever they were; and what is left over is looked at once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -45,10 +47,14 @@ ROUNDS_OF_UNITS = 2
 """In which combinations of outputs with independent noise are found; a third changes nothing."""
 LEAST_EVIDENCE_GAIN = 2.0
 """Of log-evidence, for which frequencies are preferred to earlier ones, times the root of the number of outputs."""
+LEAST_SHARE = 0.05
+"""Of all log-evidence, that is as clear a margin where there is little of it: few data do not choose what is simple."""
 LEAST_ITERATIONS, LEAST_ITERATIONS_WITH_WAVES, ITERATIONS_WITHOUT_ANY = 4, 24, 2
 """Before a search may end, without and with a wave that stood out; and where none carries anything, wherever it was."""
 MOST_ITERATIONS, MOST_WORK = 256, 4e11
 """Searches that still improve then gain little more: iterations, and multiplications where sums are direct."""
+
+C = TypeVar("C")
 
 
 class Searched(NamedTuple):
@@ -63,11 +69,24 @@ class Searched(NamedTuple):
     best_iteration: int  # 0 is the start, left for a significantly larger evidence only
     n_standing_out: int  # waves that stood out of the noise at the start
     stopped: Stop
+    clouds: tuple[FittedWaves, ...] = ()  # for a drift of one input: long waves and shorter ones, none chosen
 
     @property
     def improved(self) -> bool:
         """Whether the start was left for other frequencies."""
         return self.best is not self.start
+
+    @property
+    def candidates(self) -> tuple[FittedWaves, ...]:
+        """What a drift may be made of, the simplest first."""
+        if any(waves is self.best for waves in self.clouds):
+            return self.clouds
+        return (*self.clouds, self.best)
+
+    @property
+    def simplest(self) -> FittedWaves:
+        """The simplest of them whose evidence is about the largest."""
+        return simplest(self.candidates, lambda waves: waves.log_evidence)
 
     def training(self, arff: ARFF, basis: Basis | None, ridges: Float, determined: float) -> Training:
         """The record of a training that ended with these features, ridges and amplitudes."""
@@ -86,6 +105,18 @@ class Searched(NamedTuple):
             ridges=ridges,
             n_standing_out=self.n_standing_out,
         )
+
+
+def simplest(candidates: Sequence[C], log_evidence: Callable[[C], float]) -> C:
+    """The first of some candidates, simpler ones first, from which the evidence tells no other by a clear margin.
+
+    Evidence is above that of a constant.
+    """
+    if len(candidates) == 1:
+        return candidates[0]
+    values = [log_evidence(each) for each in candidates]
+    least = max(values) - min(LEAST_EVIDENCE_GAIN, LEAST_SHARE * max(0.0, *values))
+    return next(each for each, value in zip(candidates, values, strict=True) if value >= least)
 
 
 def search(
@@ -159,6 +190,7 @@ def search(
         best_iteration=judge.best_iteration,
         n_standing_out=n_standing_out,
         stopped=stopped,
+        clouds=tuple(judge.clouds),
     )
 
 
@@ -179,6 +211,7 @@ class _Judge:
         self.best_iteration, self.on_iteration = 0, on_iteration
         self.iterations, self.values = [0], [start.log_evidence]
         self.any_waves = start.any_waves
+        self.clouds: list[FittedWaves] = []
 
     def __call__(self, i: int, waves: FittedWaves, least_gain: float = LEAST_EVIDENCE_GAIN) -> None:
         """Judge the waves of an iteration."""
@@ -203,9 +236,13 @@ def _look_first(walk: Walk, judge: _Judge, found: Float) -> None:
         walk.go_to(omega, group, found)
         if len(found) or not walk.targets.periodic.all():  # there are linear terms, or waves that stood out before
             judge(0, walk.look(walk.fitted_without_long_waves()))  # long ones distort peaks of hardly shorter ones
+    if walk.n_inputs == 1 and walk.targets.linear_stays and walk.arff.ridge is None:
+        judge.clouds.append(start)
     for times in SHORTER.get(walk.n_inputs, SHORTER_MANY) if walk.targets.linear_stays else ():
         walk.go_to(stretched(walk.rng, omega, times, walk.reach, walk.targets.periodic), group, found)
         shorter = walk.fitted()
+        if judge.clouds:
+            judge.clouds.append(shorter)
         if shorter.log_evidence > start.log_evidence:
             judge(0, walk.look(shorter), least_gain=0.0)  # for as much evidence the more flexible ones
     walk.go_to(*judge.best.walking, judge.best.found)

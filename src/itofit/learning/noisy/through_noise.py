@@ -20,6 +20,8 @@ from itofit.model.learned import LearnedSDE
 
 LARGER_THAN_MOTION = 100.0
 """Λ relative to the noise of a step, from which on `fit` says that there is little to see."""
+LEAST_TOLD = 0.05
+"""Share of the variance of an observation that the one before it must tell, or `fit` says how little that is."""
 LEAST_IN_ORDER = 0.01
 """Share of transitions that must follow another one: fewer do so by chance."""
 IMPOSSIBLE = 1.05
@@ -85,6 +87,32 @@ def member_through_noise(task: Task, decision: Decision) -> LearnedSDE:
     noise = decision.sde.measurement_noise
     assert noise is not None
     return model_through_noise(task, fitted, noise.gain, noise.p, known=noise.known)
+
+
+def with_what_is_told(task: Task, plain: LearnedSDE) -> LearnedSDE:
+    """A model that says, with a warning, if consecutive observations of a track hardly tell of each other.
+
+    White noise far larger than the motion looks like a state that returns to the middle within a step, so that
+    residuals show no errors of measurement. Either way there is little of a drift to see.
+    """
+    if not can_be_noisy(task.data) or not task.options.refine or task.survey.n_following < LEAST_PAIRS:
+        return plain
+    one_step, sample, h = plain.one_step or plain, task.survey.sample, task.survey.h_mean
+    expected = (sample + h * one_step.drift(sample)).var(axis=0)
+    noise = h * one_step.covariance(sample).mean(axis=0).diagonal()
+    share = expected / (expected + noise)
+    little = [f"{name} ({own:.2g})" for name, own in zip(plain.output_names, share, strict=True) if own < LEAST_TOLD]
+    if not little:
+        return plain
+    warnings.warn(
+        "consecutive observations hardly tell of each other; of the variance of the next one they tell the share in "
+        f"brackets: {', '.join(little)}. Either errors of measurement are far larger than the motion, and drift and "
+        "covariance are about them and not about the system, or steps are longer than the system remembers. Average "
+        "observations that are near in time, or observe more precisely or more often",
+        DataWarning,
+        stacklevel=user_level(),
+    )
+    return replace(plain, data=replace(plain.data, told=float(share.min())))
 
 
 def _check_known(known: Float, lags: LagProducts) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from itofit._checks import DataWarning, Either, Float, InputError, Message, Option, user_level
+from itofit.data.following import follows
 from itofit.data.transitions import Transitions
 from itofit.learning.long_steps import LONGEST, USUAL, shortened
 from itofit.learning.noisy.noise_test import LEVEL, p_of_gain
@@ -31,6 +32,10 @@ NO_NOISE = 1e-9
 """Share of the variance of differences of velocities below which what a force leaves over is rounding."""
 LARGER_THAN_MOTION = 0.5
 """Share of the variance of a position that errors of measurement make, from which on it is said."""
+OPPOSED, SURE = -0.2, 4.0
+"""Correlation of consecutive second differences below which errors of measurement are said to be there, and by how many
+standard errors it must be negative: it is −2/3 with errors alone and ¼ without any, less if friction within a step is
+strong, but above −0.13 as long as a quarter of the velocity is left after it."""
 OBVIOUS = 10.0
 """Standard errors of Λ from which on nobody asks whether there are errors of measurement."""
 
@@ -51,7 +56,9 @@ def learned_from_positions(task: Task) -> LearnedSDE:
     known = _known_noise(task)
     positions = _in_memory(task)
     _check_tracks(positions)
-    _warn_of_first_order(positions)
+    first = _warn_of_first_order(positions)
+    if not first and known is not None and not known.any():
+        _warn_of_errors(positions)
     task, linear = _without_long_steps(task, positions, known)
     fitted = learn_from_positions(task, linear, known)
     noise = None
@@ -98,10 +105,11 @@ def _check_tracks(positions: Transitions) -> None:
             raise InputError(f"{name} moves without any noise that could be learned: its velocity hardly changes")
 
 
-def _warn_of_first_order(positions: Transitions) -> None:
-    """Warn if the system does not keep its velocity from step to step."""
+def _warn_of_first_order(positions: Transitions) -> bool:
+    """Warn if the system does not keep its velocity from step to step; whether it does not."""
     shown = persistence(positions)
-    if shown.order == "first":
+    first = shown.order == "first"
+    if first:
         warnings.warn(
             Message(
                 "these positions look like those of a first-order system: {share:.0%} ± {error:.0%} of the motion "
@@ -114,6 +122,33 @@ def _warn_of_first_order(positions: Transitions) -> None:
             DataWarning,
             stacklevel=user_level(),
         )
+    return first
+
+
+def _warn_of_errors(positions: Transitions) -> None:
+    """Warn if positions that are said to be exact are not: second differences follow each other with opposite signs."""
+    velocity, one_track = positions.increments / positions.h[:, None], follows(positions)
+    change = np.diff(velocity, axis=0)  # from one move to the next, where that is of the same track
+    pairs = np.flatnonzero(one_track[1:-1] & one_track[2:])
+    products = change[pairs] * change[pairs + 1]
+    mean, error = products.mean(axis=0), products.std(axis=0) / np.sqrt(max(len(pairs), 1))
+    correlation = mean / np.maximum((change[pairs] ** 2).mean(axis=0), 1e-300)
+    for name, own, sure in zip(positions.input_names, correlation, mean < -SURE * error, strict=True):
+        if own < OPPOSED and sure:
+            warnings.warn(
+                Message(
+                    "{name} shows errors of measurement although {none} says that there are none: its second "
+                    "differences follow each other with opposite signs (correlation {own:.2f}, where exact positions "
+                    "have 0.25). They are taken for noise of the velocity, which makes Σ and friction far too large; "
+                    "use {auto}",
+                    name=name,
+                    none=Option("measurement_noise", False),
+                    own=own,
+                    auto=Option("measurement_noise", "auto"),
+                ),
+                DataWarning,
+                stacklevel=user_level(),
+            )
 
 
 def _warn_of_large_errors(sde: LearnedSDE, positions: Transitions) -> None:
