@@ -25,7 +25,7 @@ SHOWN = ("varying", "errors", "cycle", "lorenz", "positions", "crooked")
 
 def against_rows(rows, problems, name, label, path):
     """One panel for each problem: a number of all tools against the number of observations."""
-    figure, axes = plt.subplots(2, 3, figsize=(9, 5.6), sharex=True, layout="constrained")
+    figure, axes = plt.subplots(2, 3, figsize=(9, 6), sharex=True, layout="constrained")
     labels = {}
     for ax, problem in zip(axes.ravel(), problems, strict=True):
         own = [row for row in rows if row["problem"] == problem and name in row]
@@ -40,7 +40,7 @@ def against_rows(rows, problems, name, label, path):
         ax.set_xlabel("observations N")
     for ax in axes[:, 0]:
         ax.set_ylabel(label)
-    figure.legend(labels.values(), labels.keys(), loc="outside lower center", ncols=len(labels), fontsize=9)
+    figure.legend(labels.values(), labels.keys(), loc="outside lower center", ncols=4, fontsize=9)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 

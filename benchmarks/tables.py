@@ -517,10 +517,14 @@ def by_problem(rows):
     return {key: own for key, own in found.items() if "runs" in own.get("itofit", {})}
 
 
+PEERS = ("itofit", "formula", "sfi", "pydaddy", "pysindy", "kramersmoyal", "adam")
+"""Tools of the big tables."""
+
+
 def usual_tools(rows):
-    """Names and labels of the tools of the big tables: those with as few told degrees as can be."""
+    """Their names and labels."""
     labels = {row["tool"]: row["label"] for row in rows}
-    return {tool: label for tool, label in labels.items() if tool != "sfi-5"}
+    return {tool: labels[tool] for tool in PEERS if tool in labels}
 
 
 def power_of_ten(n):
