@@ -20,6 +20,7 @@ from itofit import DataWarning, InputError, Transitions, read_transitions
 from itofit.data.large.parts import PartedTransitions
 from itofit.data.reading import interleaved
 from itofit.data.reading.label_ranges import shared_ranges
+from itofit.data.reading.parquet_files import ParquetSection
 
 equal = np.testing.assert_array_equal
 
@@ -210,6 +211,32 @@ def test_only_what_is_not_in_order_is_read_in_windows(tmp_path):
     assert sum("window" in name for name in names) == 2
     assert all("2.parquet" in name for name in names if "window" in name)
     assert len(names) == 15 + 2
+
+
+@pytest.mark.parametrize("clock", ["time", "dt"])
+@pytest.mark.parametrize("group", [40, 7, 200])
+def test_of_the_last_part_of_a_stretch_the_beginning_is_read(tmp_path, monkeypatch, group, clock):
+    monkeypatch.setattr(itofit.data.rows, "PASS_ROWS", 32)
+    monkeypatch.setattr("itofit.data.large.stretches.MARGIN", 6)
+    table = tracks([30, 200, 1, 300, 69], gaps=0.2)
+    table.loc[[41, 80, 300], "time"] = np.nan
+    how = {"state": "x", "track": "track", "covariates": "u"} | ({"time": "time"} if clock == "time" else {"dt": 0.1})
+    expected = quietly(Transitions.from_dataframe, table, **how)
+    path = written(table, tmp_path / "rows.parquet", group)
+    data = read_transitions(path, chunk_rows=group, **how)
+    quietly(len, data)
+    begun, first_rows = [], ParquetSection.first_rows
+    monkeypatch.setattr(
+        ParquetSection, "first_rows", lambda own, *rest: begun.append(first_rows(own, *rest)) or begun[-1]
+    )
+    for n_threads in (1, 3, 8):
+        blocks = [block for stretch in data.stretches(n_threads) for block in stretch.blocks({})]
+        assert {len(block) for block in blocks[:-1]} == {32}
+        assert_same(Transitions.concatenate(blocks), expected)
+    assert any(table is not None for table in begun)
+    part = data.parts[-1]
+    assert_same(next(part.beginning(3))[:3], next(iter(part.blocks()))[:3])
+    assert sum(len(block) for block in part.beginning(10**6)) == data.lengths[-1]
 
 
 def test_the_same_model_to_the_last_bit_from_rows_in_any_order(tmp_path):

@@ -186,6 +186,9 @@ class WindowReading(NamedTuple):
         """None that is known."""
         return [""]
 
+    def first_rows(self, n_rows: int) -> None:
+        """All of them are read to know which these are."""
+
     def in_order(self) -> Iterator[Ordered]:
         """Its rows in one table, if there are any."""
         tables, n_untracked = [], 0
