@@ -36,6 +36,16 @@ def tracks(lengths, seed=0, gaps=0.1):
     return table
 
 
+def relaxing(n):
+    """Tracks of 60 rows that relax."""
+    rng = np.random.default_rng(0)
+    x = np.zeros((n, 60))
+    for i in range(59):
+        x[:, i + 1] = 0.9 * x[:, i] + 0.3 * rng.normal(size=n)
+    table = pd.DataFrame({"track": np.repeat(np.arange(n), 60), "time": np.tile(0.1 * np.arange(60), n)})
+    return table.assign(x=x.ravel())
+
+
 def written(table, path, row_group_size=1000):
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".csv":
@@ -240,12 +250,7 @@ def test_of_the_last_part_of_a_stretch_the_beginning_is_read(tmp_path, monkeypat
 
 
 def test_the_same_model_to_the_last_bit_from_rows_in_any_order(tmp_path):
-    rng = np.random.default_rng(0)
-    x = np.zeros((20, 60))
-    for i in range(59):
-        x[:, i + 1] = 0.9 * x[:, i] + 0.3 * rng.normal(size=20)
-    table = pd.DataFrame({"track": np.repeat(np.arange(20), 60), "time": np.tile(0.1 * np.arange(60), 20)})
-    table = table.assign(x=x.ravel()).sample(frac=1, random_state=0)
+    table = relaxing(20).sample(frac=1, random_state=0)
     with pytest.warns(DataWarning, match="20 of 20 tracks were not in the order"):
         one = itofit.fit(Transitions.from_dataframe(table, **HOW), rng=0)
     path = in_row_groups(cut(table, range(100, 1200, 100)), tmp_path / "rows.parquet")
@@ -304,12 +309,7 @@ def test_what_is_too_far_from_any_order_is_to_be_sorted_once(tmp_path):
 
 
 def test_the_same_model_from_any_files(tmp_path):
-    rng = np.random.default_rng(0)
-    x = np.zeros((30, 60))
-    for i in range(59):
-        x[:, i + 1] = 0.9 * x[:, i] + 0.3 * rng.normal(size=30)
-    table = pd.DataFrame({"track": np.repeat(np.arange(30), 60), "time": np.tile(0.1 * np.arange(60), 30)})
-    table["x"] = x.ravel()
+    table = relaxing(30)
     one = itofit.fit(Transitions.from_dataframe(table, time="time", state="x", track="track"), rng=0)
     grid = np.linspace(-1, 1, 20)
     for number, cuts in enumerate([[], [7, 900], list(range(50, 1800, 50))]):

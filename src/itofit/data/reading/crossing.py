@@ -39,8 +39,8 @@ from itofit.data.transitions import Transitions
 Labels = npt.NDArray[Any]
 
 
-class Section(Protocol):
-    """Units of a source that are read one after the other; it can be pickled, and read wherever it is sent to."""
+class HasUnits(Protocol):
+    """What consists of units."""
 
     @property
     def name(self) -> str:
@@ -56,6 +56,10 @@ class Section(Protocol):
     def sources(self) -> Sequence[str]:
         """For each unit what it is a piece of, as a file: rows of a track must not overlap in time in two of these."""
         ...
+
+
+class Section(HasUnits, Protocol):
+    """Units of a source that are read one after the other; it can be pickled, and read wherever it is sent to."""
 
     @property
     def dask_frame(self) -> str:
@@ -199,23 +203,8 @@ def observed(section: Section, layout: Layout, origin: Any) -> Iterator[tuple[in
         yield unit, observations, n_untracked
 
 
-class TablesInOrder(Protocol):
+class TablesInOrder(HasUnits, Protocol):
     """What `Reading` has, and any other way to rows of units in order: it can be pickled."""
-
-    @property
-    def name(self) -> str:
-        """What errors call it."""
-        ...
-
-    @property
-    def units(self) -> Sequence[str]:
-        """What errors call its units."""
-        ...
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """What each unit is a piece of."""
-        ...
 
     @property
     def layout(self) -> Layout:
