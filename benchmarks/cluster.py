@@ -2,9 +2,10 @@
 
 Files of tracks of double wells, independent in each variable, are made in a directory that is removed afterwards. Every
 way fits in processes of its own, with a scheduler and workers on the loopback interface for a cluster. Noted are the
-time of the first look at the files, of the fit and of each of its passes, rows per second, bytes that are sent with a
-pass and that its sums have, and the peak memory of client, scheduler and workers; whether all ways learned the same to
-the last bit; what an empty pass costs, and each stretch of one; and what 10,000 small files cost. Results go to
+time of the first look at the files, of the fit and of each of its passes, how long workers or threads waited in these,
+ratios of the ways, bytes that are sent with a pass and that its sums have, and the peak memory of client, scheduler and
+workers; whether all ways learned the same to the last bit; what an empty pass costs, and each stretch of one; and what
+10,000 small files cost. Results go to
 benchmarks/results/cluster.json, by the number of rows and variables.
 
     python benchmarks/cluster.py [--rows 5e7] [--variables 1] [--ways threads 1 2] [--files 0] [--float32]
@@ -303,13 +304,21 @@ def compared(scratch, options, n_files, small=False):
     for way in options.ways:
         told = own["ways"][way] = timed(way, folder, scratch)
         assert told["transitions"] == n, (told["transitions"], n)
-        peaks = told["peak_mb"]
+        peaks, n_workers = told["peak_mb"], os.cpu_count() if way == "threads" else int(way)
+        for each in told["passes"]:
+            each["waiting_seconds"] = each["seconds"] - each["cpu_seconds"] / n_workers
         print(
             f"{way:>8}: look {told['look_seconds']:7.1f} s, fit {told['fit_seconds']:7.1f} s "
-            f"({len(told['passes'])} passes {told['pass_seconds']:.1f} s, CPU {told['fit_cpu_seconds']:.1f} s), "
-            f"peak MB {peaks}",
+            f"({len(told['passes'])} passes {told['pass_seconds']:.1f} s, CPU {told['fit_cpu_seconds']:.1f} s, "
+            f"each waited {sum(each['waiting_seconds'] for each in told['passes']):.1f} s), peak MB {peaks}",
             flush=True,
         )
+    for part in ("seconds", "fit_seconds", "look_seconds"):
+        for one, other in (("1", "2"), ("2", "threads")):
+            if {one, other} <= set(own["ways"]):
+                ratio = own["ways"][one][part] / own["ways"][other][part]
+                own[f"{part}_{one}_against_{other}"] = ratio
+                print(f"{part}, {one} against {other}: {ratio:.2f}", flush=True)
     own["same_to_the_last_bit"] = len({told["values"] for told in own["ways"].values()}) == 1
     print("same to the last bit:", own["same_to_the_last_bit"], flush=True)
     shutil.rmtree(folder)

@@ -20,6 +20,7 @@ from itofit import DataWarning, InputError, Transitions, read_transitions
 from itofit.data.large.parts import PartedTransitions
 from itofit.data.reading import interleaved
 from itofit.data.reading.label_ranges import shared_ranges
+from itofit.data.reading.parquet_files import ParquetSection
 
 equal = np.testing.assert_array_equal
 
@@ -33,6 +34,16 @@ def tracks(lengths, seed=0, gaps=0.1):
     table["x"] = np.where(rng.random(n) < gaps, np.nan, np.arange(n, dtype=float))
     table["u"] = np.where(rng.random(n) < gaps / 2, np.nan, rng.normal(size=n))
     return table
+
+
+def relaxing(n):
+    """Tracks of 60 rows that relax."""
+    rng = np.random.default_rng(0)
+    x = np.zeros((n, 60))
+    for i in range(59):
+        x[:, i + 1] = 0.9 * x[:, i] + 0.3 * rng.normal(size=n)
+    table = pd.DataFrame({"track": np.repeat(np.arange(n), 60), "time": np.tile(0.1 * np.arange(60), n)})
+    return table.assign(x=x.ravel())
 
 
 def written(table, path, row_group_size=1000):
@@ -212,13 +223,34 @@ def test_only_what_is_not_in_order_is_read_in_windows(tmp_path):
     assert len(names) == 15 + 2
 
 
+@pytest.mark.parametrize("clock", ["time", "dt"])
+@pytest.mark.parametrize("group", [40, 7, 200])
+def test_of_the_last_part_of_a_stretch_the_beginning_is_read(tmp_path, monkeypatch, group, clock):
+    monkeypatch.setattr(itofit.data.rows, "PASS_ROWS", 32)
+    monkeypatch.setattr("itofit.data.large.stretches.MARGIN", 6)
+    table = tracks([30, 200, 1, 300, 69], gaps=0.2)
+    table.loc[[41, 80, 300], "time"] = np.nan
+    how = {"state": "x", "track": "track", "covariates": "u"} | ({"time": "time"} if clock == "time" else {"dt": 0.1})
+    expected = quietly(Transitions.from_dataframe, table, **how)
+    path = written(table, tmp_path / "rows.parquet", group)
+    data = read_transitions(path, chunk_rows=group, **how)
+    quietly(len, data)
+    begun, first_rows = [], ParquetSection.first_rows
+    monkeypatch.setattr(
+        ParquetSection, "first_rows", lambda own, *rest: begun.append(first_rows(own, *rest)) or begun[-1]
+    )
+    for n_threads in (1, 3, 8):
+        blocks = [block for stretch in data.stretches(n_threads) for block in stretch.blocks({})]
+        assert {len(block) for block in blocks[:-1]} == {32}
+        assert_same(Transitions.concatenate(blocks), expected)
+    assert any(table is not None for table in begun)
+    part = data.parts[-1]
+    assert_same(next(part.beginning(3))[:3], next(iter(part.blocks()))[:3])
+    assert sum(len(block) for block in part.beginning(10**6)) == data.lengths[-1]
+
+
 def test_the_same_model_to_the_last_bit_from_rows_in_any_order(tmp_path):
-    rng = np.random.default_rng(0)
-    x = np.zeros((20, 60))
-    for i in range(59):
-        x[:, i + 1] = 0.9 * x[:, i] + 0.3 * rng.normal(size=20)
-    table = pd.DataFrame({"track": np.repeat(np.arange(20), 60), "time": np.tile(0.1 * np.arange(60), 20)})
-    table = table.assign(x=x.ravel()).sample(frac=1, random_state=0)
+    table = relaxing(20).sample(frac=1, random_state=0)
     with pytest.warns(DataWarning, match="20 of 20 tracks were not in the order"):
         one = itofit.fit(Transitions.from_dataframe(table, **HOW), rng=0)
     path = in_row_groups(cut(table, range(100, 1200, 100)), tmp_path / "rows.parquet")
@@ -277,12 +309,7 @@ def test_what_is_too_far_from_any_order_is_to_be_sorted_once(tmp_path):
 
 
 def test_the_same_model_from_any_files(tmp_path):
-    rng = np.random.default_rng(0)
-    x = np.zeros((30, 60))
-    for i in range(59):
-        x[:, i + 1] = 0.9 * x[:, i] + 0.3 * rng.normal(size=30)
-    table = pd.DataFrame({"track": np.repeat(np.arange(30), 60), "time": np.tile(0.1 * np.arange(60), 30)})
-    table["x"] = x.ravel()
+    table = relaxing(30)
     one = itofit.fit(Transitions.from_dataframe(table, time="time", state="x", track="track"), rng=0)
     grid = np.linspace(-1, 1, 20)
     for number, cuts in enumerate([[], [7, 900], list(range(50, 1800, 50))]):

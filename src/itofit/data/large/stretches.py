@@ -8,7 +8,8 @@ depend on the parts:
     stretches  |---- blocks 0..3 ------|--- 4..6 ------|-- 7 --|
 
 A stretch begins with the first block that begins in a part. So it reads its parts from their beginnings, leaves out at
-most a block of rows there, and takes what its last block lacks from the beginning of the next part.
+most a block of rows there, and takes what its last block lacks from the beginning of the next part. Where a part can
+give its beginning for less than all of it (`beginning`), that is asked for.
 """
 
 from __future__ import annotations
@@ -34,18 +35,23 @@ BLOCKS_AT_ONCE = 32
 """Blocks of a stretch, about, at most: what is done again if a worker dies."""
 MOST_STRETCHES = 50_000
 """Of a pass, about: each costs a scheduler some tenths of a millisecond. With more blocks stretches are longer."""
-STRETCHES_PER_THREAD, LEAST_PER_THREAD = 16, 4
-"""If there are enough blocks: so that all are busy to the end. The least where parts are large, of which many stretches
-would read much twice."""
+STRETCHES_PER_THREAD = 16
+"""If there are enough blocks, and parts are small."""
 PARTS_AT_ONCE = 8
-"""Parts of a stretch, about, at least: of one more it may read a part in vain."""
+"""Parts of a stretch, about, if there are enough: of one more it may read some in vain."""
+LEFT_PER_THREAD = 2
+"""A stretch is no longer than what is left for a thread, in so many of them: the last ones are short, so that all
+threads are busy to the end."""
+SHORTEST, MOST_PER_THREAD = 4, 8
+"""But none is shorter than the longest by more than a factor, unless there are fewer than so many for a thread."""
 
 
 @runtime_checkable
 class Part(Protocol):
     """A part of the data: a file, a row group, a partition.
 
-    It can be pickled, and read wherever it is sent to.
+    It can be pickled, and read wherever it is sent to. It may have a method `beginning(n_rows)`, which gives blocks of
+    its first transitions, at least so many, where that costs less than all of them.
     """
 
     @property
@@ -112,7 +118,8 @@ class Stretch:
 
         There must be so many rows in the pieces: `stretches` is told about the overlap.
         """
-        stream = _Stream(self.pieces, self.variables, marks)
+        n_before = sum(piece.n_rows for piece in self.pieces[:-1])
+        stream = _Stream(self.pieces, self.variables, marks, self.n_skipped + self.n_rows - n_before)
         with closing(stream):
             n_before = min(overlap, self.n_skipped)
             stream.take(self.n_skipped - n_before)
@@ -128,10 +135,11 @@ class Stretch:
 
 
 class _Stream:
-    """The rows of some pieces, one after the other."""
+    """The rows of some pieces, one after the other; of the last so many."""
 
-    def __init__(self, pieces: Sequence[Piece], variables: Variables, marks: Marks) -> None:
-        self.pieces, self.variables, self.marks = list(pieces), variables, marks
+    def __init__(self, pieces: Sequence[Piece], variables: Variables, marks: Marks, n_of_last: int) -> None:
+        self.pieces, self.variables, self.marks, self.n_of_last = list(pieces), variables, marks, n_of_last
+        self.is_beginning = False  # whether only the beginning of a piece is read, of which another stretch reads all
         self.rest: list[Transitions] = []
         self.own: Iterator[Transitions] | None = None  # of the first of the pieces
         self.n_given = self.n_blocks = self.ends = 0
@@ -162,9 +170,11 @@ class _Stream:
     def _block_of(self, piece: Piece) -> Transitions | None:
         """The next block of a piece, which has the form of all; None after the last."""
         if self.own is None:
-            self.own = iter(piece.part.blocks())
+            beginning = getattr(piece.part, "beginning", None) if len(self.pieces) == 1 else None
+            self.is_beginning = beginning is not None and self.n_of_last < piece.n_rows
+            self.own = iter(beginning(self.n_of_last) if beginning and self.is_beginning else piece.part.blocks())
         block = next(self.own, None)
-        if block is None and self.n_given < piece.n_rows:
+        if block is None and self.n_given < (self.n_of_last if self.is_beginning else piece.n_rows):
             raise changed(piece, f"has {plural(self.n_given, 'transition')}")
         if block is None:
             return None
@@ -172,6 +182,8 @@ class _Stream:
         if self.n_given > piece.n_rows:
             raise changed(piece, f"has {self.n_given} transitions or more")
         check_form(block, self.variables)
+        if self.is_beginning:
+            return block
         self.ends = mark(block, self.ends)
         self.marks[piece.number, self.n_blocks] = self.ends
         return block
@@ -278,7 +290,8 @@ def stretches(
     n_blocks = -(-n_rows // block_rows)
     wanted = _blocks_of_a_stretch(n_blocks, int((ends > starts).sum()), n_threads)
     first_blocks = np.unique(-(-(starts[ends > starts] + MARGIN) // block_rows))
-    cuts = [0, *_cuts(first_blocks[(first_blocks > 0) & (first_blocks < n_blocks)], n_blocks, wanted), n_blocks]
+    inner = first_blocks[(first_blocks > 0) & (first_blocks < n_blocks)]
+    cuts = [0, *_cuts(inner, n_blocks, wanted, n_threads), n_blocks]
     made = []
     for first, end in pairwise(cuts):
         begin, stop = first * block_rows, min(end * block_rows, n_rows)
@@ -290,25 +303,26 @@ def stretches(
 
 
 def _blocks_of_a_stretch(n_blocks: int, n_parts: int, n_threads: int) -> int:
-    """How many are best, about."""
+    """How many are best, about, at most."""
     several_parts = PARTS_AT_ONCE * n_blocks // max(n_parts, 1)
     few = n_blocks // (STRETCHES_PER_THREAD * n_threads)
-    many = n_blocks // (LEAST_PER_THREAD * n_threads)
-    return max(
-        min(max(few, min(several_parts, many)), max(BLOCKS_AT_ONCE, several_parts)), n_blocks // MOST_STRETCHES, 1
-    )
+    return max(min(max(few, several_parts), max(BLOCKS_AT_ONCE, several_parts)), n_blocks // MOST_STRETCHES, 1)
 
 
-def _cuts(candidates: Int, n_blocks: int, wanted: int) -> Iterator[int]:
-    """Numbers of blocks that stretches begin with, after the first: one is about so many blocks long, or a part.
+def _cuts(candidates: Int, n_blocks: int, longest: int, n_threads: int) -> Iterator[int]:
+    """Numbers of blocks that stretches begin with, after the first: of about as many blocks as suit, or a part.
 
     Of those in reach the one that is divided by 2 most often is taken: the tree of sums has fewer nodes then.
     """
     at = 0
-    while n_blocks - at > 1.5 * wanted:
-        near = candidates[np.searchsorted(candidates, at + max(1, wanted // 2)) :]
+    shortest = max(1, min(longest // SHORTEST, n_blocks // (MOST_PER_THREAD * n_threads)))
+    while True:
+        wanted = max(shortest, min(longest, (n_blocks - at) // (LEFT_PER_THREAD * n_threads)))
+        if n_blocks - at <= 1.5 * wanted:
+            return
+        near = candidates[np.searchsorted(candidates, at + max(1, 3 * wanted // 4)) :]
         if not len(near):
             return
-        reach = near[: max(1, int(np.searchsorted(near, at + 1.5 * wanted, side="right")))]
+        reach = near[: max(1, int(np.searchsorted(near, at + 1.25 * wanted, side="right")))]
         at = int(min(reach, key=lambda block: (-(block & -block), abs(block - at - wanted))))
         yield at

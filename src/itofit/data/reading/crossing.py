@@ -39,8 +39,8 @@ from itofit.data.transitions import Transitions
 Labels = npt.NDArray[Any]
 
 
-class Section(Protocol):
-    """Units of a source that are read one after the other; it can be pickled, and read wherever it is sent to."""
+class HasUnits(Protocol):
+    """What consists of units."""
 
     @property
     def name(self) -> str:
@@ -57,6 +57,10 @@ class Section(Protocol):
         """For each unit what it is a piece of, as a file: rows of a track must not overlap in time in two of these."""
         ...
 
+
+class Section(HasUnits, Protocol):
+    """Units of a source that are read one after the other; it can be pickled, and read wherever it is sent to."""
+
     @property
     def dask_frame(self) -> str:
         """Python code for a Dask data frame of what it is a piece of, for the advice to sort it."""
@@ -64,6 +68,10 @@ class Section(Protocol):
 
     def pieces(self) -> Sequence[Section]:
         """The smallest sections that it can be cut into."""
+        ...
+
+    def first_rows(self, layout: Layout, n_rows: int) -> Table | None:
+        """The first rows of its only unit, about so many; None if these cost as much as all of them."""
         ...
 
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
@@ -141,6 +149,7 @@ class Ordered(NamedTuple):
     observations: Observations
     unsorted: Int  # numbers of the tracks that were not in order
     n_untracked: int  # rows without a track, left out
+    as_read: bool = False  # whether its rows stood in this order
 
 
 class Reading(NamedTuple):
@@ -171,9 +180,15 @@ class Reading(NamedTuple):
         """The tables that have rows."""
         for unit, observations, n_untracked in observed(self.section, self.layout, self.origin):
             if len(observations.track):
-                yield Ordered(unit, *in_order(observations, sort=True), n_untracked)
+                ordered, unsorted = in_order(observations, sort=True)
+                yield Ordered(unit, ordered, unsorted, n_untracked, ordered.row is observations.row)
             elif n_untracked:
                 yield Ordered(unit, observations, np.zeros(0, dtype=np.intp), n_untracked)
+
+    def first_rows(self, n_rows: int) -> Observations | None:
+        """The first rows of the only unit, about so many, as they stand; None if these cost as much as all of them."""
+        table = self.section.first_rows(self.layout, n_rows)
+        return None if table is None else in_order(self.layout.observations(table, self.origin)[0], sort=True)[0]
 
     def pieces(self) -> list[Reading]:
         """The same of the smallest sections, of which all labels are told."""
@@ -188,23 +203,8 @@ def observed(section: Section, layout: Layout, origin: Any) -> Iterator[tuple[in
         yield unit, observations, n_untracked
 
 
-class TablesInOrder(Protocol):
+class TablesInOrder(HasUnits, Protocol):
     """What `Reading` has, and any other way to rows of units in order: it can be pickled."""
-
-    @property
-    def name(self) -> str:
-        """What errors call it."""
-        ...
-
-    @property
-    def units(self) -> Sequence[str]:
-        """What errors call its units."""
-        ...
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """What each unit is a piece of."""
-        ...
 
     @property
     def layout(self) -> Layout:
@@ -225,6 +225,10 @@ class TablesInOrder(Protocol):
         """The tables that have rows."""
         ...
 
+    def first_rows(self, n_rows: int) -> Observations | None:
+        """The first rows of its only unit, about so many, as they stand; None if these cost as much as all of them."""
+        ...
+
 
 class TrackPart:
     """The transitions that end in a section: a part of the data.
@@ -234,10 +238,12 @@ class TrackPart:
     reading : TablesInOrder
     before : dict of Before
         By numbers of units: the last observations of tracks that come from other units.
+    as_read : bool
+        Whether it has one unit, whose rows stand in order.
     """
 
-    def __init__(self, reading: TablesInOrder, before: dict[int, Before]) -> None:
-        self.reading, self.before = reading, before
+    def __init__(self, reading: TablesInOrder, before: dict[int, Before], as_read: bool = False) -> None:
+        self.reading, self.before, self.as_read = reading, before, as_read
 
     @property
     def name(self) -> str:
@@ -261,11 +267,28 @@ class TrackPart:
             joined = table.observations if before is None else before.joined(table.observations)
             if goes_on:
                 in_order(joined, sort=False)  # it was so in the first look
-            moves = moves_between(joined, self.reading.layout.dt)
-            kept = self.reading.limits.allow(moves.h) & complete(moves.start)  # but for covariates all are complete
-            if kept.any():
-                block = Transitions._from_moves(self.reading.layout, moves if kept.all() else moves.take(kept))
+            if (block := self._transitions(joined)) is not None:
                 yield from (block[rows] for rows in slices(len(block)))
+
+    def beginning(self, n_rows: int) -> Iterator[Transitions]:
+        """Its first transitions, at least so many; if these cannot be had for less, all of them."""
+        wanted = n_rows + 1
+        while self.as_read and (rows := self.reading.first_rows(wanted)) is not None:
+            before = self.before.get(0)
+            block = self._transitions(rows if before is None else before.joined(rows))
+            if block is not None and len(block) >= n_rows:
+                yield block
+                return
+            wanted *= 2  # there are gaps
+        yield from self.blocks()
+
+    def _transitions(self, observations: Observations) -> Transitions | None:
+        """The moves between rows in order; None if there are none."""
+        moves = moves_between(observations, self.reading.layout.dt)
+        kept = self.reading.limits.allow(moves.h) & complete(moves.start)  # but for covariates all are complete
+        if not kept.any():
+            return None
+        return Transitions._from_moves(self.reading.layout, moves if kept.all() else moves.take(kept))
 
 
 class Ends(NamedTuple):
@@ -284,6 +307,7 @@ class Ends(NamedTuple):
     n_inner: int = 0  # tracks that cannot be in another unit, and of which nothing else is told
     n_inner_single: int = 0  # of these, with one row
     goes_back: bool = False  # whether one of its tables goes back in time behind an earlier one
+    as_read: bool = False  # whether it is one table, whose rows stand in order
 
     def within(self, ranges: Ranges) -> Ends:
         """Those of tracks whose labels are within some ranges."""
@@ -351,6 +375,7 @@ def _ends_of_table(reading: TablesInOrder, table: Ordered, before: Before | None
         n_untracked,
         labels[table.unsorted],
         goes_back=goes_back,
+        as_read=table.as_read,
     )
 
 

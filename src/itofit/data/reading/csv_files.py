@@ -187,6 +187,10 @@ class CsvSection:
         """Every file for itself."""
         return [CsvSection((own,), self.batch_rows) for own in self.files]
 
+    def first_rows(self, layout: Layout, n_rows: int) -> Table | None:
+        """None: files and ranges are small."""
+        return None
+
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
         """The rows of each file in one table, or in several if they are read in batches."""
         for unit, own in enumerate(self.files):

@@ -92,14 +92,22 @@ class DaskPartition:
         """Itself."""
         return [self]
 
+    def first_rows(self, layout: Layout, n_rows: int) -> Table | None:
+        """Those of the partition, which is computed as a whole."""
+        table = self._table()
+        return None if n_rows >= table.n_rows else Table(table.frame.iloc[:n_rows], table.place)
+
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
         """Its rows in one table."""
+        yield 0, self._table()
+
+    def _table(self) -> Table:
         try:
             frame = self._computed()
         except Exception as error:  # whatever may happen in the user's graph
             problem = f"{type(error).__name__}: {error}".strip()
             raise InputError(f"{self.name} cannot be computed: {problem}") from error
-        yield 0, Table(frame, partial(_row, self.name))
+        return Table(frame, partial(_row, self.name))
 
     def _computed(self) -> Any:  # noqa: ANN401
         graph = {key: _here(key, task) for key, task in self.graph.items()}

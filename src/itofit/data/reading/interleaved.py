@@ -15,6 +15,7 @@ are taken. Where windows are of tracks, transitions come in the order of one tab
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +28,8 @@ from itofit.data.reading.label_ranges import Ranges
 from itofit.data.step_limits import StepLimits
 from itofit.data.trajectories import Observations, in_order
 
-WINDOW_ROWS = (2**20, 2**21, 2**22)
-"""Rows of a window, about: the largest needs some 400 MB for one variable, the smallest keeps more threads busy."""
+WINDOW_ROWS = (2**19, 2**20, 2**21)
+"""Rows of a window, about: the largest needs some 350 MB for one variable, the smallest keeps more threads busy."""
 MOST_READS = 16
 """How often each row may be read in a pass, on average, before it is better to sort the data once."""
 SAMPLES = 64
@@ -70,7 +71,8 @@ class Spread(NamedTuple):
 
 def spread_of(reading: Reading) -> Spread:
     """How the rows of a piece are spread."""
-    tables = [table for _, table, _ in observed(reading.section, reading.layout, reading.origin)]
+    every = (table for _, table, _ in observed(reading.section, reading.layout, reading.origin))
+    tables = [table._replace(states=table.states[:0].copy(), place=str, time=str, files=None) for table in every]
     labels, codes = _common_labels(tables)
     first, last = np.full(len(labels), np.nan), np.full(len(labels), np.nan)
     samples = []
@@ -186,61 +188,67 @@ class WindowReading(NamedTuple):
         """None that is known."""
         return [""]
 
+    def first_rows(self, n_rows: int) -> None:
+        """All of them are read to know which these are."""
+
     def in_order(self) -> Iterator[Ordered]:
         """Its rows in one table, if there are any."""
         tables, n_untracked = [], 0
         for section, counted in self.sections:
-            for unit, table, n in observed(section, self.layout, self.origin):
+            for number, (_, table, n) in enumerate(observed(section, self.layout, self.origin)):
                 n_untracked += n if counted else 0
                 rows, track = self.window.rows(table)
                 if len(rows):
-                    tables.append(_Kept(table, table.take(rows)._replace(track=track), section.sources[unit]))
+                    own = table.take(rows)._replace(track=track, place=str, time=str, files=None)  # without the table
+                    tables.append(_Kept(own, section, number))
         if tables:
-            yield Ordered(0, *in_order(_joined(tables, self.window.labels), sort=True), n_untracked)
+            yield Ordered(0, *in_order(self._joined(tables), sort=True), n_untracked)
+
+    def _joined(self, tables: Sequence[_Kept]) -> Observations:
+        """Rows of several tables in one, their tracks numbered by the labels of the window, or as they appear."""
+        labels, named = self.window.labels, tables[0].rows.labels is not None
+        if labels is None:
+            labels, codes = _common_labels([own.rows for own in tables])
+            track = np.concatenate(codes)
+        else:
+            used, track = np.unique(np.concatenate([own.rows.track for own in tables]), return_inverse=True)
+            labels = labels[used]
+        starts = np.cumsum([0, *(len(own.rows.track) for own in tables)])
+
+        def own_row(i: int) -> tuple[Observations, int, str]:
+            """The table of a row, which is read again, its place in it, and its file."""
+            kept = tables[int(np.searchsorted(starts, i, side="right")) - 1]
+            row = int(kept.rows.row[i - int(starts[np.searchsorted(starts, i, side="right") - 1])])
+            again = observed(kept.section, self.layout, self.origin)
+            unit, table, _ = next(islice(again, kept.number, None))
+            return table, row, kept.section.sources[unit]
+
+        def place(i: int) -> str:
+            table, row, source = own_row(i)
+            return table.place(row) + (f" of {source}" if source else "")
+
+        def time(i: int) -> str:
+            table, row, _ = own_row(i)
+            return table.time(row)
+
+        clocks = [own.rows.clock for own in tables if own.rows.clock is not None]
+        return tables[0].rows._replace(
+            states=np.concatenate([own.rows.states for own in tables]),
+            clock=np.concatenate(clocks),
+            track=track,
+            labels=labels if named else None,
+            row=np.arange(starts[-1]),
+            place=place,
+            time=time,
+        )
 
 
 class _Kept(NamedTuple):
-    """A table and those of its rows that are in a window."""
+    """Those rows of a table that are in a window, and which table of a section it is."""
 
-    table: Observations
     rows: Observations
-    source: str
-
-
-def _joined(tables: Sequence[_Kept], labels: Labels | None) -> Observations:
-    """Rows of several tables in one, their tracks numbered by these labels, or in order of appearance."""
-    named = tables[0].table.labels is not None
-    if labels is None:
-        labels, codes = _common_labels([own.rows for own in tables])
-        track = np.concatenate(codes)
-    else:
-        used, track = np.unique(np.concatenate([own.rows.track for own in tables]), return_inverse=True)
-        labels = labels[used]
-    starts = np.cumsum([0, *(len(own.rows.track) for own in tables)])
-
-    def own_row(i: int) -> tuple[_Kept, int]:
-        number = int(np.searchsorted(starts, i, side="right")) - 1
-        return tables[number], int(tables[number].rows.row[i - int(starts[number])])
-
-    def place(i: int) -> str:
-        own, row = own_row(i)
-        return own.table.place(row) + (f" of {own.source}" if own.source else "")
-
-    def time(i: int) -> str:
-        own, row = own_row(i)
-        return own.table.time(row)
-
-    clocks = [own.rows.clock for own in tables if own.rows.clock is not None]
-    return tables[0].rows._replace(
-        states=np.concatenate([own.rows.states for own in tables]),
-        clock=np.concatenate(clocks),
-        track=track,
-        labels=labels if named else None,
-        row=np.arange(starts[-1]),
-        place=place,
-        time=time,
-        files=None,
-    )
+    section: Section
+    number: int
 
 
 # Which windows

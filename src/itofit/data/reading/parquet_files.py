@@ -324,6 +324,13 @@ class ParquetSection:
         """Every row group for itself."""
         return [ParquetSection((group,), self.batch_rows) for own in self.groups for group in own.each()]
 
+    def first_rows(self, layout: Layout, n_rows: int) -> Table | None:
+        """The first of them, unless all are wanted."""
+        own = self.groups[0]
+        if n_rows >= sum(own.n_rows):
+            return None
+        return next(self._in_batches(own, layout, n_rows))
+
     def label_ranges(self, layout: Layout) -> list[LabelRange | None]:
         """The least and the greatest label of each unit; None where it is not known."""
         if len(layout.track) != 1:
@@ -334,17 +341,17 @@ class ParquetSection:
         """The rows of each file in one table, or in several if row groups are large."""
         for unit, own in enumerate(self.groups):
             if self.batch_rows is not None:
-                yield from ((unit, table) for table in self._in_batches(own, layout))
+                yield from ((unit, table) for table in self._in_batches(own, layout, self.batch_rows))
             else:
                 table = read_groups(own, layout)
                 yield unit, Table(table, files=_file_rows([own], [table.num_rows]))
 
-    def _in_batches(self, own: Groups, layout: Layout) -> Iterator[Table]:
+    def _in_batches(self, own: Groups, layout: Layout, n_rows: int) -> Iterator[Table]:
         pyarrow = optional("pyarrow", "reading Parquet files")
         with errors_naming(own.file), opened(own.file, [name for name in own.texts if name in layout.track]) as file:
             names = [name for name in layout.columns if name in own.columns]
             start = own.first_row
-            for rows in file.iter_batches(self.batch_rows, row_groups=list(own.groups), columns=names):
+            for rows in file.iter_batches(n_rows, row_groups=list(own.groups), columns=names):
                 table = _with_keys(pyarrow.Table.from_batches([rows]), own.keys, layout)
                 yield Table(table, files=_file_rows([own._replace(first_row=start)], [rows.num_rows]))
                 start += rows.num_rows

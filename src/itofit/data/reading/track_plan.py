@@ -78,7 +78,9 @@ class FirstLook:
             if (needed := plan.before(i)) is not None:
                 before[unit.section][unit.number] = needed
         held = [number for number, n in enumerate(lengths) if n]
-        return Looked([TrackPart(readings[i], before[i]) for i in held], [lengths[i] for i in held])
+        several = {unit.section for unit in plan.units if unit.number or not unit.ends.as_read}
+        parts = [TrackPart(readings[i], before[i], i not in several) for i in held]
+        return Looked(parts, [lengths[i] for i in held])
 
     def _plan(self, readings: Sequence[TablesInOrder], ends: Sequence[dict[int, Ends]]) -> _Plan | None:
         """What follows what, given the ends of all units; None if there are no rows."""
