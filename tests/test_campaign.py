@@ -89,6 +89,7 @@ ASKED = {
     "infinite box": (lambda sde: dynamics.potential(sde, box={"x": (0, np.inf)}), "box: the range of x must be two"),
     "target": (lambda sde: dynamics.first_passage_time(sde, 0.0, 10**400), "target must"),
     "complex target": (lambda sde: dynamics.first_passage_time(sde, 0.0, np.array([1j])), "target must be a number"),
+    "target of no points": (lambda sde: dynamics.first_passage_time(sde, 0.0, lambda: True), "target must be a"),
     "density beside no data": (lambda sde: plot.density(sde, "2pi", samples=3), "needs Transitions, got str"),
     "times beside others' data": (lambda sde: plot.passage_times(sde, 0.5, DATA, samples=3), "1 input"),
     "path": (lambda sde: sde.save(0), "path must be the path of a file, got 0"),
@@ -104,6 +105,20 @@ def test_bad_questions_are_refused_by_name(one, call, message):
     with pytest.raises(InputError, match=message) as caught:
         call(one)
     assert len(str(caught.value)) < 400
+
+
+def test_functions_that_do_not_take_what_they_are_called_with(one):
+    wrong = {"a": lambda: 1.0}
+    with pytest.raises(InputError, match="answers must be a function that can be called with one argument"):
+        itofit.compare(one, one, samples=20, answers=wrong)
+    with pytest.raises(InputError, match="terms must be a function that can be called with one argument"):
+        one.formula(ONE, terms=wrong)
+
+    def fails(sde):
+        raise TypeError("of the user's own")
+
+    with pytest.raises(TypeError, match="of the user's own"):
+        itofit.compare(one, one, samples=20, answers={"a": fails})
 
 
 def test_bad_questions_of_two_variables(sde):
@@ -222,6 +237,7 @@ def refusal_without_name():
 FAULTS = {
     "another package's error": (lambda: np.ones(2) @ np.ones(3), None, (), "ValueError: matmul"),
     "an error from deep inside": (lambda: Transitions._trusted(*[None] * 3), None, (), "TypeError"),
+    "an answer that cannot be used": (lambda: None, iter, (), "not iterable"),
     "a warning": (overflow, None, (), "overflow"),
     "a promise": (lambda: np.array([np.nan]), lambda result: ["not finite"], (), "not finite"),
     "no name": (refusal_without_name, None, ("floor",), "names no argument"),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from itofit._blocks import one_blas_thread
-from itofit._checks import RNG, Float, InputError, count, fraction, generator
+from itofit._checks import RNG, Float, InputError, answer_of, count, fraction, generator
 from itofit.data.passes import Data
 from itofit.data.periods import endless
 from itofit.looking.compare.comparison import AnswerDifference, Band, Comparison, Pair
@@ -185,4 +185,5 @@ def _answer(
 ) -> AnswerDifference:
     if not callable(function):
         raise InputError(f"answers must be functions of a model, got {type(function).__name__} for {name!r}")
-    return AnswerDifference.of(str(name), function(a), function(b), level)
+    first, second = (answer_of("answers", function, sde) for sde in (a, b))
+    return AnswerDifference.of(str(name), first, second, level)
