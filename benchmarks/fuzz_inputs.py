@@ -357,6 +357,22 @@ ENTRANCES = {
 }  # fmt: skip
 
 
+WITHOUT_ANSWER = ("period",)
+"""Entrances that refuse the good arguments: there is no limit cycle."""
+
+
+def unanswered():
+    """Entrances that give no answer to arguments that should be good, and what they say: there must be none."""
+    paths()
+    for name, entrance in ENTRANCES.items():
+        if name in WITHOUT_ANSWER:
+            continue
+        with contextlib.chdir(folder()):
+            judged = fuzz_rules.judged(lambda entrance=entrance: entrance.call(**entrance.good()), entrance.promises)
+        if judged.outcome != "answer" or getattr(judged.result, "exit_code", 0):
+            yield f"{name}: {judged.text or judged.result.output}"
+
+
 def trial(seed):
     """One call with bad arguments."""
     rng = np.random.default_rng([seed, 11])
