@@ -168,6 +168,20 @@ def test_samples_at_no_points(sde):
 # Files
 
 
+def test_errors_of_measurement_in_very_different_units_can_be_saved(tmp_path):
+    """Their covariance is symmetric to the last bit, which products of matrices in such units need not be."""
+    rng = np.random.default_rng(5)
+    x = np.zeros((8, 100, 3))
+    for k in range(99):
+        x[:, k + 1] = 0.95 * x[:, k] + 0.1 * rng.normal(size=(8, 3)) @ (np.eye(3) + 0.5 * np.tri(3))
+    seen = (x + 0.1 * rng.normal(size=x.shape) @ (np.eye(3) + 0.7 * np.tri(3))) * np.array([0.013, 31.0, 7e-4])
+    sde = itofit.fit(Transitions.from_trajectories(list(seen), dt=0.043), rng=0)
+    assert sde.measurement_noise is not None
+    np.testing.assert_array_equal(sde.measurement_noise.covariance, sde.measurement_noise.covariance.T)
+    sde.save(tmp_path / "model.npz")
+    itofit.load(tmp_path / "model.npz")
+
+
 @pytest.mark.parametrize("kind", ["listed", "in a directory"])
 def test_a_pipe_among_several_files_is_not_waited_for(tmp_path, kind):
     FRAME.to_csv(tmp_path / "a.csv", index=False)
