@@ -98,6 +98,8 @@ def main():
     seeds = range(given.seed, given.seed + count)
     if given.part == "equations" and given.largest is not None:
         seeds = [seed for seed in seeds if fuzz_equations.size(seed) <= given.largest]
+    if given.part == "inputs" and (problems := list(fuzz_inputs.unanswered())):
+        sys.exit("good arguments are refused:\n" + "\n".join(problems))
     wanted = [(given.part, seed) for seed in seeds]
     kept = runs.kept_runs(measure, wanted, given.output, jobs=given.jobs)
     row, faults = summary(given.part, [kept[key] for key in wanted])

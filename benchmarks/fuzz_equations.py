@@ -195,8 +195,12 @@ def trial(seed):
 
 def used(sde, data, path, seed):
     """Texts of what goes wrong when a learned equation is saved, loaded, checked, evaluated and simulated."""
-    sde.save(path)
-    loaded = itofit.load(path)
+    try:
+        sde.save(path)
+        loaded = itofit.load(path)
+    except itofit.ModelFileError as error:
+        yield f"cannot be saved or loaded: {error}"
+        return
     x = sde.box.mean(axis=0, keepdims=True)
     if not (np.array_equal(loaded.drift(x), sde.drift(x)) and np.array_equal(loaded.covariance(x), sde.covariance(x))):
         yield "another equation after loading"

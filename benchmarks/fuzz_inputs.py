@@ -67,6 +67,7 @@ def _model(sde):
 def _drawn(result):
     for figure in map(pyplot.figure, pyplot.get_fignums()):
         figure.canvas.draw()
+        yield from fuzz_rules.not_finite("size of the picture", figure.get_size_inches())
 
 
 def _exit(result):
@@ -303,7 +304,7 @@ ENTRANCES = {
     "compare": Entrance(
         itofit.compare,
         lambda: {"a": models()["one"], "b": models()["one"], "data_a": data()["one"], "data_b": data()["one"],
-                 "names": ("p", "q"), "level": 0.05, "samples": 5, "answers": None, "rng": 0},
+                 "names": ("p", "q"), "level": 0.05, "samples": 20, "answers": None, "rng": 0},
         lambda result: [] if str(result) else ["no text"]),
     "report": Entrance(
         itofit.report,
@@ -347,13 +348,29 @@ ENTRANCES = {
     "itofit check": _cli("check", "model", "file", model="tracks", file="csv", time="t", state="x,y", track="id",
                          json=True),
     "itofit info": _cli("info", "model", model="one"),
-    "itofit simulate": _cli("simulate", "model", model="one", output="paths.csv", paths="3", steps="4", dt="0.1",
-                            force=True),
+    "itofit simulate": _cli("simulate", "model", model="one", output="paths.csv", start="0.5", paths="3", steps="4",
+                            dt="0.1", force=True),
     "itofit dynamics": _cli("dynamics", "model", model="one", samples="3"),
     "itofit formula": _cli("formula", "model", "file", model="one", file="csv", time="t", state="x", track="id"),
-    "itofit compare": _cli("compare", "model_a", "model_b", model_a="one", model_b="one", samples="5", json=True),
+    "itofit compare": _cli("compare", "model_a", "model_b", model_a="one", model_b="one", samples="20", json=True),
     "itofit demo": _cli("demo", output="demo", seed="1", force=True),
 }  # fmt: skip
+
+
+WITHOUT_ANSWER = ("period",)
+"""Entrances that refuse the good arguments: there is no limit cycle."""
+
+
+def unanswered():
+    """Entrances that give no answer to arguments that should be good, and what they say: there must be none."""
+    paths()
+    for name, entrance in ENTRANCES.items():
+        if name in WITHOUT_ANSWER:
+            continue
+        with contextlib.chdir(folder()):
+            judged = fuzz_rules.judged(lambda entrance=entrance: entrance.call(**entrance.good()), entrance.promises)
+        if judged.outcome != "answer" or getattr(judged.result, "exit_code", 0):
+            yield f"{name}: {judged.text or judged.result.output}"
 
 
 def trial(seed):

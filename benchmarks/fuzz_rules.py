@@ -63,16 +63,17 @@ def judged(call, promises=None, *, names=(), seconds=SECONDS):
     names : sequence of str
         Words of which the text of a refusal must hold one; none are needed if it is empty.
     """
+    answered = False
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             with time_limit(seconds):
-                result = call()
+                result, answered = call(), True
                 faults = list(promises(result)) if promises is not None else []
         except TooLong:
             return Judged("fault", f"took longer than {seconds} s")
         except Exception as error:
-            fault = _fault_of(error, names)
+            fault = _fault_of(error, names, answered)
             return Judged("fault", fault) if fault else Judged("refusal", f"{type(error).__name__}: {error}")
     foreign = [each for each in caught if issubclass(each.category, RuntimeWarning)]
     faults += [f"warning: {each.message} ({_place(each.filename, each.lineno)})" for each in foreign[:1]]
@@ -97,12 +98,12 @@ def time_limit(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-def _fault_of(error, names):
-    """What is wrong with an exception; empty if it is ours."""
+def _fault_of(error, names, answered):
+    """What is wrong with an exception, which may be one of using an answer; empty if it is ours."""
     frames = _frames(error)
     where, said = frames[-1], str(error)
     described = f"{type(error).__name__}: {said[:200]} at {_place(*where)}, from {_place(*_last_of_ours(frames))}"
-    if not is_ours(error, frames):
+    if not is_ours(error, frames) or (answered and not isinstance(error, OWN)):
         return described
     if not said.strip() or (isinstance(error, OWN) and len(said) > LONGEST_TEXT):
         return f"a text of {len(said):,} characters: {described}"
@@ -118,14 +119,15 @@ def is_ours(error, frames=None):
     """Whether an exception is one that itofit means to raise."""
     if isinstance(error, OWN):
         return True
-    file, line = (frames or _frames(error))[-1]
+    frames = frames or _frames(error)
+    file, line = frames[-1]
     if not isinstance(error, PLAIN):
         return False
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         return True
     if isinstance(error, TypeError) and file.startswith(HERE):  # the call itself does not fit
         return True
-    if any(part in file for part in ALLOWED_ELSEWHERE):
+    if any(part in each for part in ALLOWED_ELSEWHERE for each, _ in frames):
         return True
     return file.startswith(PACKAGE) and linecache.getline(file, line).lstrip().startswith("raise ")
 

@@ -89,6 +89,7 @@ ASKED = {
     "infinite box": (lambda sde: dynamics.potential(sde, box={"x": (0, np.inf)}), "box: the range of x must be two"),
     "target": (lambda sde: dynamics.first_passage_time(sde, 0.0, 10**400), "target must"),
     "complex target": (lambda sde: dynamics.first_passage_time(sde, 0.0, np.array([1j])), "target must be a number"),
+    "target of no points": (lambda sde: dynamics.first_passage_time(sde, 0.0, lambda: True), "target must be a"),
     "density beside no data": (lambda sde: plot.density(sde, "2pi", samples=3), "needs Transitions, got str"),
     "times beside others' data": (lambda sde: plot.passage_times(sde, DATA, targets=0.5, samples=3), "1 input"),
     "path": (lambda sde: sde.save(0), "path must be the path of a file, got 0"),
@@ -104,6 +105,24 @@ def test_bad_questions_are_refused_by_name(one, call, message):
     with pytest.raises(InputError, match=message) as caught:
         call(one)
     assert len(str(caught.value)) < 400
+
+
+def test_functions_that_do_not_take_what_they_are_called_with(one):
+    with pytest.raises(InputError, match="answers must be a dictionary of functions by their names, got 3"):
+        itofit.compare(one, one, samples=20, answers=3)
+    with pytest.raises(InputError, match=r"names must be two, such as .*, got 1j"):
+        itofit.compare(one, one, samples=20, names=1j)
+    wrong = {"a": lambda: 1.0}
+    with pytest.raises(InputError, match="answers must be a function that can be called with one argument"):
+        itofit.compare(one, one, samples=20, answers=wrong)
+    with pytest.raises(InputError, match="terms must be a function that can be called with one argument"):
+        one.formula(ONE, terms=wrong)
+
+    def fails(sde):
+        raise TypeError("of the user's own")
+
+    with pytest.raises(TypeError, match="of the user's own"):
+        itofit.compare(one, one, samples=20, answers={"a": fails})
 
 
 def test_bad_questions_of_two_variables(sde):
@@ -147,6 +166,20 @@ def test_samples_at_no_points(sde):
 
 
 # Files
+
+
+def test_errors_of_measurement_in_very_different_units_can_be_saved(tmp_path):
+    """Their covariance is symmetric to the last bit, which products of matrices in such units need not be."""
+    rng = np.random.default_rng(5)
+    x = np.zeros((8, 100, 3))
+    for k in range(99):
+        x[:, k + 1] = 0.95 * x[:, k] + 0.1 * rng.normal(size=(8, 3)) @ (np.eye(3) + 0.5 * np.tri(3))
+    seen = (x + 0.1 * rng.normal(size=x.shape) @ (np.eye(3) + 0.7 * np.tri(3))) * np.array([0.013, 31.0, 7e-4])
+    sde = itofit.fit(Transitions.from_trajectories(list(seen), dt=0.043), rng=0)
+    assert sde.measurement_noise is not None
+    np.testing.assert_array_equal(sde.measurement_noise.covariance, sde.measurement_noise.covariance.T)
+    sde.save(tmp_path / "model.npz")
+    itofit.load(tmp_path / "model.npz")
 
 
 @pytest.mark.parametrize("kind", ["listed", "in a directory"])
@@ -222,6 +255,7 @@ def refusal_without_name():
 FAULTS = {
     "another package's error": (lambda: np.ones(2) @ np.ones(3), None, (), "ValueError: matmul"),
     "an error from deep inside": (lambda: Transitions._trusted(*[None] * 3), None, (), "TypeError"),
+    "an answer that cannot be used": (lambda: None, iter, (), "not iterable"),
     "a warning": (overflow, None, (), "overflow"),
     "a promise": (lambda: np.array([np.nan]), lambda result: ["not finite"], (), "not finite"),
     "no name": (refusal_without_name, None, ("floor",), "names no argument"),

@@ -402,6 +402,18 @@ def generator(rng: RNG) -> tuple[np.random.Generator, int | None]:
     return np.random.default_rng(int(rng)), int(rng)
 
 
+def answer_of(name: str, function: Callable[..., Any], *args: object) -> Any:  # noqa: ANN401
+    """What a user's function returns; if it does not take what it is called with, an error names the argument."""
+    try:
+        return function(*args)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # it came from within
+            raise
+        text = "{option} must be a function that can be called with {n}: {error}"
+        n = "one argument" if len(args) == 1 else f"{len(args)} arguments"
+        raise InputError(text, option=Option(name), n=n, error=error) from None
+
+
 def gone_through(value: object) -> list[Any] | None:
     """All that something holds; None if it cannot be gone through, as an array without axes cannot."""
     try:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import Float, InputError, float_array, shown
+from itofit._checks import Float, InputError, answer_of, float_array, shown
 from itofit.data.names import did_you_mean
 from itofit.data.periods import wrapped
 from itofit.data.units import behind
@@ -152,7 +152,7 @@ def _of_numbers(argument: str, values: Float, motion: Motion, *, start: bool) ->
 
 def _of_function(argument: str, given: Callable[[Float], Any], motion: Motion) -> Region:
     def contains(points: Float) -> Bool:
-        answer = np.asarray(given(points))
+        answer = np.asarray(answer_of(argument, given, points))
         if answer.shape == (len(points), 1):
             answer = answer[:, 0]
         if answer.shape != (len(points),) or answer.dtype.kind != "b":

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import Float, InputError, Option, float_array, plain_array
+from itofit._checks import Float, InputError, Option, answer_of, float_array, plain_array
 
 Drive: TypeAlias = npt.ArrayLike | Callable[[float], npt.ArrayLike]
 """Covariates of a simulation, as a user gives them."""
@@ -81,7 +81,7 @@ def _function(drive: Callable[[float], npt.ArrayLike], n_paths: int, k: int, dt:
     """The covariates that a function of time gives."""
 
     def at(i: int) -> Float:
-        values = float_array("covariates(t)", drive(i * dt))
+        values = float_array("covariates(t)", answer_of("covariates", drive, i * dt))
         if values.ndim == 0 or (k == 1 and values.shape == (n_paths,)):
             values = values.reshape(-1, 1)
         if values.shape not in ((k,), (1, k), (n_paths, k)):

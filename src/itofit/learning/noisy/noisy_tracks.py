@@ -36,7 +36,7 @@ from itofit.learning.noisy.track_scoring import (
 )
 from itofit.learning.pipeline import Task, floored_shares, functions_of_one_step, model_of
 from itofit.matrices.links import LINKS
-from itofit.matrices.symmetric import entries
+from itofit.matrices.symmetric import entries, symmetric
 from itofit.model.finite_step import Scheme
 from itofit.model.hidden.sensitivities import error_directions
 from itofit.model.hidden.windows import window_lengths
@@ -165,7 +165,7 @@ def model_through_noise(task: Task, fitted: Fitted, gain: float, p: float, *, kn
     if not known:
         std = np.tensordot(np.sqrt(np.maximum(np.diagonal(fitted.spread), 0.0)), error_directions(d), 1)
     noise = MeasurementNoise(
-        covariance=fitted.model.noise.copy(),
+        covariance=symmetric(fitted.model.noise[None])[0],
         std=std,
         known=known,
         gain=float(gain),

@@ -23,6 +23,7 @@ from itofit.learning.second_order.hidden_velocity import (
 )
 from itofit.learning.second_order.linear_force import LinearForce
 from itofit.learning.second_order.order import persistence
+from itofit.matrices.symmetric import symmetric
 from itofit.model.hidden.sensitivities import error_directions
 from itofit.model.hidden.windows import in_track_order
 from itofit.model.learned import LearnedSDE
@@ -188,7 +189,9 @@ def _errors_of(task: Task, fitted: FromPositions) -> tuple[FromPositions, Measur
             return without, None
     p = p_of_gain(2 * gain, d)
     std = np.tensordot(np.sqrt(np.maximum(np.diagonal(fitted.spread), 0.0)), error_directions(d), 1)
-    found = MeasurementNoise(covariance=noise.copy(), std=std, known=False, gain=float(gain), p=p, corrected=True)
+    found = MeasurementNoise(
+        covariance=symmetric(noise[None])[0], std=std, known=False, gain=float(gain), p=p, corrected=True
+    )
     return fitted, found
 
 

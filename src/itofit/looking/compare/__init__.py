@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from itofit._blocks import one_blas_thread
-from itofit._checks import RNG, Float, InputError, count, fraction, generator
+from itofit._checks import RNG, Float, InputError, answer_of, count, fraction, generator, gone_through, shown
 from itofit.data.names import other_units
 from itofit.data.passes import Data
 from itofit.data.periods import endless
@@ -94,6 +94,8 @@ def compare(
     level, samples = fraction("level", level), count("samples", samples)
     if samples < FEWEST_SAMPLES:
         raise InputError(f"samples must be at least {FEWEST_SAMPLES}, got {samples}: bands need quantiles of them")
+    if answers is not None and not isinstance(answers, Mapping):
+        raise InputError(f"answers must be a dictionary of functions by their names, got {shown(answers)}")
     names = _checked_names(names)
     random, _ = generator(rng)
     rows = checked(a, data_a), checked(b, data_b)
@@ -141,9 +143,10 @@ def _check_models(a: LearnedSDE, b: LearnedSDE) -> None:
 
 
 def _checked_names(names: object) -> tuple[str, str]:
-    if isinstance(names, str) or len(parts := tuple(map(str, names))) != 2:  # type: ignore[call-overload]
-        raise InputError(f"names must be two, such as ('control', 'treated'), got {names!r}")
-    return parts[0], parts[1]
+    given = None if isinstance(names, str) else gone_through(names)
+    if given is None or len(given) != 2:
+        raise InputError(f"names must be two, such as ('control', 'treated'), got {shown(names)}")
+    return str(given[0]), str(given[1])
 
 
 def _points(a: LearnedSDE, b: LearnedSDE, inputs: list[Float | None], rng: np.random.Generator) -> Float:
@@ -190,4 +193,5 @@ def _answer(
 ) -> AnswerDifference:
     if not callable(function):
         raise InputError(f"answers must be functions of a model, got {type(function).__name__} for {name!r}")
-    return AnswerDifference.of(str(name), function(a), function(b), level)
+    first, second = (answer_of("answers", function, sde) for sde in (a, b))
+    return AnswerDifference.of(str(name), first, second, level)

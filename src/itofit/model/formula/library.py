@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from itofit._checks import Float, InputError, Option, count
+from itofit._checks import Float, InputError, Option, answer_of, count
 from itofit.data.names import HasVariables, did_you_mean
 from itofit.data.periods import is_periodic
 from itofit.data.units import SUPERSCRIPTS
@@ -70,7 +70,7 @@ class Term:
     def __call__(self, x: Any, xp: Any = np) -> Any:  # noqa: ANN401
         """Values (...,) at points x (..., m), with the functions of NumPy or of a module that has them, too."""
         if self.function is not None:
-            return self.function(x)
+            return answer_of("terms", self.function, x)
         value = xp.ones(x.shape[:-1], dtype=x.dtype)
         for place, power in enumerate(self.powers):
             if power:
