@@ -8,8 +8,8 @@ are small so that there can be many: Ornstein-Uhlenbeck in three variables, a do
 
 import numpy as np
 import runs
+from formula import terms_of
 from formula_systems import SYSTEMS, System, constant, gaussian, linear_truth
-from hidden_formula import terms_of
 from runs import Column
 
 import itofit
