@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 import runs
+from formula import Z, terms_of
 from runs import Column
 
 import itofit
 
 SUBSTEPS = 20
-Z = 1.959964
 
 
 class Hidden(NamedTuple):
@@ -104,14 +104,6 @@ COLUMNS = [
     Column("seconds", "seconds of the formula", ".1f"),
     Column("fit_seconds", "seconds of the fit", ".1f"),
 ]
-
-
-def terms_of(formula):
-    return {
-        (name, term.name): (float(c), float(s))
-        for name, line in formula.lines.items()
-        for term, c, s in zip(line.terms, line.coefficients, line.std, strict=True)
-    }
 
 
 def measure(case, seed):

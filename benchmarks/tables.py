@@ -616,6 +616,38 @@ def peers_degrees(rows):
             yield [own["itofit"]["text"], power_of_ten(n), *cells]
 
 
+def hidden_formula(rows):
+    """Which terms are found where states are hidden."""
+    yield [
+        "system",
+        "seeds",
+        "right",
+        "false terms, true ones missed",
+        "within 95 % intervals",
+        "errors / standard errors",
+        "sd of errors of measurement within its interval",
+        "seconds: formula, fit",
+    ]
+    for row in rows:
+        yield [
+            row["text"],
+            f"{row['runs']}",
+            f"{row['right']:.0%}",
+            f"{row['n_false']:.2f}, {row['n_missed']:.2f}",
+            f"{row['covered']:.1%}",
+            f"{row['deviation']:.2f}",
+            f"{row['sd_covered']:.0%}" if "sd_covered" in row else "–",
+            f"{row['seconds']:.0f}, {row['fit_seconds']:.0f}",
+        ]
+
+
+def false_terms(rows):
+    """How often formulas have false terms at a level that is easily measured."""
+    yield ["system", "seeds", "with a false term of f", "of Σ", "of either"]
+    for row in rows:
+        yield [row["text"], f"{row['runs']}", *(f"{row[name]:.0%}" for name in ("drift", "noise", "either"))]
+
+
 def share(row, what):
     return f"{100 * row[what] / row['seeds']:.0f} %"
 
@@ -647,6 +679,8 @@ TABLES = {
     "dynamics_exact": dynamics_exact,
     "dynamics_coverage": dynamics_coverage,
     "formula": formula,
+    "hidden_formula": hidden_formula,
+    "false_terms": false_terms,
     "pairing": lambda rows: compared(rows, "pairing"),
     "delta": lambda rows: compared(rows, "delta"),
     "paper_settings": paper_settings,

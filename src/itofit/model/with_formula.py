@@ -80,7 +80,8 @@ class WithFormula(WithTables):
 
         Terms are chosen by what they gain in likelihood on weighted normal equations, from one pass over the data and
         a few more that undo the length of the steps. The result says whether it predicts as well as the learned
-        functions: if not, no short formula was found.
+        functions: if not, no short formula was found. Of a model that was learned through errors of measurement or from
+        positions alone, terms are chosen on the innovations of its filter, and errors of measurement estimated anew.
 
         Parameters
         ----------

@@ -138,6 +138,10 @@ class WideSection:
         """The smallest sections that it can be cut into."""
         return [WideSection(piece, self.inner) for piece in self.section.pieces()]
 
+    def first_rows(self, layout: Layout, n_rows: int) -> Table | None:
+        """None: the first observations of all tracks are all over the long table."""
+        return None
+
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
         """Numbers of units and their rows as long tables."""
         return ((unit, long_table(table, self.inner)) for unit, table in self.section.tables(self.inner))

@@ -15,6 +15,7 @@ from itofit._checks import Float, InputError
 from itofit.data.notebooks import printed_html
 from itofit.looking.check.phrases import capitalised, p_text
 from itofit.looking.compare.condition_test import ConditionTest
+from itofit.looking.compare.uncertain_steps import uncertain_steps
 from itofit.model.learned import LearnedSDE
 from itofit.model.sampled import SampledSDEs
 
@@ -42,6 +43,11 @@ def simultaneous_band(value: Float, draws: Float, level: float) -> Band:
     return Band(value, value - width, value + width)
 
 
+def _diagonals(matrices: Float) -> Float:
+    """(..., d, d) to (..., d)."""
+    return np.diagonal(matrices, axis1=-2, axis2=-1)
+
+
 class Pair(NamedTuple):
     """Two learned equations, and equations drawn from the posterior of each."""
 
@@ -57,13 +63,23 @@ class Pair(NamedTuple):
         )
 
     def variance_ratio(self, points: Float, level: float) -> Band:
-        """Σ_b,ii / Σ_a,ii at points (n, m); its band is that of the logarithm."""
+        """Σ_b,ii / Σ_a,ii at points (n, m); its band is that of the logarithm.
+
+        Where the length of steps was undone, a steeper drawn drift goes with a larger Σ, whose steps are the same.
+        """
 
         def log_variance(own: LearnedSDE | SampledSDEs) -> Float:
-            return np.log(np.diagonal(own.covariance(points), axis1=-2, axis2=-1))
+            return np.log(_diagonals(own.covariance(points)))
 
-        of_a, of_b = self.samples
-        own, draws = log_variance(self.b) - log_variance(self.a), log_variance(of_b) - log_variance(of_a)
+        def drawn(sde: LearnedSDE, samples: SampledSDEs) -> Float:
+            if sde.step_correction is None or sde.scheme == "euler":
+                return log_variance(samples)
+            h = np.full(len(points), sde.step_correction.h)
+            steps = uncertain_steps(sde, samples, points, h)
+            return log_variance(samples) - _diagonals(steps.changes) / _diagonals(steps.covariance)
+
+        own = log_variance(self.b) - log_variance(self.a)
+        draws = drawn(self.b, self.samples[1]) - drawn(self.a, self.samples[0])
         return Band(*map(np.exp, simultaneous_band(own, draws, level)))
 
 

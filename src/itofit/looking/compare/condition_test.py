@@ -16,8 +16,8 @@ Whether the noise differs is told by the same with products z_i z_j, whose covar
 is what the equation of each data set leaves of its own steps, without what their length makes of noise (a steeper drift
 makes less of the same noise), in units of the mean of both Σ.
 
-How much the length of steps makes of noise depends on the slope of the drift, which is learned as well. An error δ of a
-drift changes the covariance C of a step by ΔC = ½ h (Σ (∇δ)ᵀ + (∇δ) Σ) to first order, and so the products by
+How much the length of steps makes of noise depends on the slope of the drift, which is learned as well. An error of the
+drift changes the covariance C of a step by some ΔC (`itofit.looking.compare.uncertain_steps`), and so the products by
 
     −T ΔC Tᵀ,    T = U⁻¹ Σ^½ C^−½,    U Uᵀ = mean of both Σ.
 
@@ -44,7 +44,8 @@ from itofit._checks import Float
 from itofit.data.passes import Data, add_up, added
 from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
-from itofit.model.finite_step import START_WEIGHT, Scheme, moments_of_step
+from itofit.looking.compare.uncertain_steps import uncertain_steps
+from itofit.model.finite_step import Scheme
 from itofit.model.likelihood import BATCH_ROWS
 from itofit.model.sampled import SampledSDEs
 from itofit.model.sde import SDE
@@ -240,19 +241,14 @@ def _spread_by_drift(
     both: tuple[SDE, SDE], own: int, samples: SampledSDEs, rows: Transitions, psi: Polynomials
 ) -> Float:
     """What errors of a drift add to the covariance of the coefficients of products, by way of the length of steps."""
-    sde, d = both[own], both[own].n_outputs
+    d = both[own].n_outputs
     some = rows[:: -(-len(rows) * 2 * d // PLACES)]
-    x, h = some.inputs, some.h
-    step = moments_of_step(
-        x, h, sde.drift, sde.covariance, underdamped=sde.kind == "underdamped", n_held=sde.n_covariates
-    )
-    drifts = samples.drift(step.places.reshape(-1, x.shape[1])).reshape(len(samples), 2 * d, len(x), d)
-    cross = np.einsum("pni,kpnj->knij", step.away, drifts - drifts.mean(axis=0)) / (2 * d)
-    change = (1 - START_WEIGHT) * (cross + cross.swapaxes(2, 3))
+    x = some.inputs
+    covariance, changes = uncertain_steps(both[own], samples, x, some.h)
     sigmas = [each.covariance(x) for each in both]
-    T = _turned(np.eye(d), step.covariance, sigmas[own], np.mean(sigmas, axis=0))
+    T = _turned(np.eye(d), covariance, sigmas[own], np.mean(sigmas, axis=0))
     i, j = np.tril_indices(d)
-    products = -(T @ change @ T.swapaxes(1, 2))[:, :, i, j]  # (k, n, p)
+    products = -(T @ changes @ T.swapaxes(1, 2))[:, :, i, j]  # (k, n, p)
     polynomials = psi(x)
     back = np.linalg.pinv(polynomials.T @ polynomials, hermitian=True) @ polynomials.T
     coefficients = np.einsum("rn,knp->kpr", back, products).reshape(len(samples), -1)

@@ -25,7 +25,7 @@ from itofit.model.formula.beside_learned import compared
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.formula.library import Term, Terms, library, values_of
 from itofit.model.formula.lines import Line, Slot
-from itofit.model.formula.selection import Chosen, choose, dependent_terms, price_of_term, solved
+from itofit.model.formula.selection import Chosen, choose, dependent_terms, price_of_term, same_choice, solved
 from itofit.model.formula.step_errors import with_step_errors
 from itofit.model.formula.term_sums import FOLDS, TermSums, summed
 from itofit.model.formula.through_filter import (
@@ -213,16 +213,9 @@ def _settled(
         sums = summed(data, terms, slots, sde, present, empty.scheme, sums.calibration)
         before = chosen
         chosen = [choose(G, M, price, one.places) for G, M, one in zip(*sums.without(None), before, strict=True)]
-        if all(map(_same, before, chosen)):
+        if all(same_choice(one, two, SETTLED) for one, two in zip(before, chosen, strict=True)):
             break
     return sums, chosen
-
-
-def _same(before: Chosen, after: Chosen) -> bool:
-    if not np.array_equal(before.places, after.places):
-        return False
-    change = np.abs(after.coefficients - before.coefficients)
-    return bool((change <= SETTLED * np.sqrt(np.diagonal(after.covariance))).all())
 
 
 def _found_through_filter(asked: Hidden, held_out: Data | None, *, may_lower: bool) -> Formula:

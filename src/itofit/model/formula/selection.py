@@ -82,6 +82,14 @@ def solved(G: Float, M: Float, places: Int, score: float = 0.0) -> Chosen:
     return Chosen(places, inverse @ M[places], inverse, score)
 
 
+def same_choice(before: Chosen, after: Chosen, share: float) -> bool:
+    """Whether two choices have the same terms, with coefficients that differ by at most a share of their errors."""
+    if not np.array_equal(before.places, after.places):
+        return False
+    change = np.abs(after.coefficients - before.coefficients)
+    return bool((change <= share * np.sqrt(np.diagonal(after.covariance))).all())
+
+
 def _thinned(R: Float, m: Float, price: float) -> Int:
     """All terms, without those that do not pay, the weakest dropped first."""
     places = np.arange(len(m))

@@ -26,7 +26,7 @@ from itofit.model.formula.filtered_sums import Equations, Errors, drift_equation
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.formula.library import Term
 from itofit.model.formula.lines import Line, Prediction, Slot
-from itofit.model.formula.selection import Chosen, choose
+from itofit.model.formula.selection import Chosen, choose, same_choice
 from itofit.model.hidden.observed import Observed, Observer
 from itofit.model.hidden.sensitivities import error_directions, positive_part
 from itofit.model.hidden.windows import InOrder, Overlapping
@@ -103,7 +103,7 @@ def settled_through_filter(asked: Hidden, first: Round, price: float, most_round
     for _ in range(most_rounds):
         before = chosen
         formula, chosen = _with_round(asked, asked.equations(formula), price, before)
-        if all(_same(one, two, share) for one, two in zip(before, chosen, strict=True)):
+        if all(same_choice(one, two, share) for one, two in zip(before, chosen, strict=True)):
             break
     return formula
 
@@ -157,13 +157,6 @@ def _lines(chosen: Chosen, slots: Sequence[Slot], terms: Sequence[Term]) -> list
             )
         )
     return lines
-
-
-def _same(before: Chosen, after: Chosen, share: float) -> bool:
-    if not np.array_equal(before.places, after.places):
-        return False
-    change = np.abs(after.coefficients - before.coefficients)
-    return bool((change <= share * np.sqrt(np.diagonal(after.covariance))).all())
 
 
 # How it predicts

@@ -82,7 +82,7 @@ def notes(formula: Formula) -> list[str]:
         f"chance of any false term at most {rate:.2g}",
     ]
     if formula.hidden_velocity is not None:
-        found.append("velocities were not observed: what positions show of them through a filter counts")
+        found.append("velocities were not observed: coefficients come from what positions show of them")
     if formula.measurement_noise is not None:
         found.append(_measurement_text(formula))
     if formula.prediction is not None:
