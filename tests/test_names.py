@@ -249,7 +249,9 @@ def test_a_similar_name_is_meant():
 
 def test_columns_of_a_data_frame_are_found_by_their_names():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"t": np.arange(300) * 0.1, "speed": rng.normal(size=300), "signal": rng.normal(size=300)})
+    frame = pd.DataFrame(
+        {"t": np.arange(300) * 0.1, "speed": rng.normal(size=300).cumsum(), "signal": rng.normal(size=300).cumsum()}
+    )
     data = Transitions.from_dataframe(frame, time="t", state=["speed", "signal"])
     sde = fit(data, rng=0)
     expected = sde.drift(frame[["speed", "signal"]].to_numpy())
@@ -264,6 +266,6 @@ def test_columns_of_a_data_frame_are_found_by_their_names():
 
 
 def test_one_number_is_one_point_of_one_variable():
-    sde = fit(Transitions.from_trajectories(np.random.default_rng(0).normal(size=100), dt=1.0), rng=0)
+    sde = fit(Transitions.from_trajectories(np.random.default_rng(0).normal(size=100).cumsum(), dt=1.0), rng=0)
     np.testing.assert_array_equal(sde.drift(0.5), sde.drift([0.5]))
     assert sde.covariance(0.5).shape == (1, 1, 1)

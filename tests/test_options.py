@@ -97,7 +97,7 @@ def test_a_floor_that_rounding_would_undo_says_so():
 
 @pytest.mark.parametrize("rng", ["0", 1.5, -1, True])
 def test_what_cannot_be_a_seed_is_an_error_of_fit(rng):
-    data = Transitions.from_trajectories(np.random.default_rng(0).normal(size=50), dt=1.0)
+    data = Transitions.from_trajectories(np.random.default_rng(0).normal(size=50).cumsum(), dt=1.0)
     with pytest.raises(InputError, match=r"rng must be a whole number >= 0, a numpy\.random\.Generator or None"):
         fit(data, rng=rng)
 
