@@ -248,7 +248,6 @@ PROGRESS = {
     True: (
         "reading: [####################] 400 of 400 transitions",
         "drift: iteration 1, log-evidence",
-        "residuals: [####################] 400 of 400 transitions",
         "covariance: iteration 1, log-evidence",
     ),
     False: (

@@ -146,7 +146,7 @@ def density(
         answer.plot(ax)
         ax.lines[-1].set_label("learned")
         ax.set_ylabel(escaped(with_unit("density", answer.unit)))
-        ax.legend(frameon=False, fontsize="small")
+        legend_below(ax)
         return ax
     answer.plot(ax)
     if states is not None:
@@ -216,7 +216,7 @@ def passage_times(
     ax.set(xlabel=escaped(f"start {units.labelled(motion.names[0])}"), xlim=motion.box[:, 0])
     ax.set_ylabel(escaped(with_unit("mean first-passage time", units.time)))
     ax.set_ylim(bottom=0)
-    ax.legend(frameon=False, fontsize="small")
+    legend_below(ax)
     return ax
 
 

@@ -94,7 +94,7 @@ def draw_compared(states: Compared, name: str, unit: str, ax: Axes) -> Axes:
     ylabel = with_unit(f"density of {name}", written(product([(unit, -1)])))
     ax.set(xlabel=lines(escaped(xlabel), 52), ylabel=lines(escaped(ylabel)))
     ax.set_ylim(top=1.2 * ax.get_ylim()[1])  # room for the legend
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(frameon=False, fontsize="small", loc="upper center", ncols=2)
     return ax
 
 
