@@ -52,7 +52,7 @@ def both(data, seed):
     """The model of one step and the corrected one, from one fit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", itofit.DataWarning)
-        sde = itofit.fit(data, rng=seed)
+        sde = itofit.fit(data, measurement_noise=False, rng=seed)  # of what was simulated without errors
     return sde.one_step, sde
 
 

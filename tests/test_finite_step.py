@@ -195,7 +195,10 @@ def test_corrected_steps_are_those_that_were_learned():
     # up to what a function of these waves can be of the correction
     assert rms(mean - before.drift(x)) < 0.15 * rms(sde.drift(x) - before.drift(x))
     difference = rms(covariance - before.covariance(x))
-    assert difference < 0.1 * rms(sde.covariance(x) - before.covariance(x))
+    assert difference < 0.35 * rms(sde.covariance(x) - before.covariance(x))
+    # what ridges leave of the correction of Σ is noise
+    truth = EXPERIMENTS["3a"].covariance(x[:, None])
+    assert rms(sde.covariance(x) - truth) < 0.4 * rms(before.covariance(x) - truth)
     # so the likelihood is, too, while that of Euler steps of the corrected functions is another
     assert sde.nll(data) == pytest.approx(before.nll(data), abs=3e-4)
     assert sde.nll(data) == sde.nll(data, scheme="corrected")

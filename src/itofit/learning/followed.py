@@ -1,14 +1,19 @@
 """The transitions whose steps are followed when the length of steps is undone.
 
-Most are drawn at random. But what a drift says at a rare place, on the way from a distant start, say, rests on a few
+Most are drawn at random. But what is learned of a rare place, on the way from a distant start, say, rests on a few
 transitions, and if none of them were followed a correction could do there what it liked. So transitions are also drawn
-by their leverage: the variance of the drift at their place, relative to that of their own rate of change. All leverages
-together are the number of amplitudes that the data determine, so this adds few. Each transition then stands for as many
-as the inverse of its probability says.
+by their leverage in the projections of both corrections on their features, the larger one: (1, X) (A + P)⁻¹ (1, X)ᵀ,
+times what a transition tells, for the A of all data and the ridges P of the projection. All leverages together are at
+most the number of amplitudes, so this adds few. Each transition then stands for as many as the inverse of its
+probability says.
+
+Of many data the leverages of some are computed, each of which is then drawn for all that it stands for, and those of
+the outermost transitions of each block.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,22 +22,24 @@ from itofit._checks import Float
 from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.drift import Drift
+from itofit.learning.automatic.evidence import Solved
 from itofit.learning.automatic.principal import Basis
+from itofit.learning.automatic.sigma import Sigma
 from itofit.learning.spread import posterior_squares
+from itofit.learning.step_matrices import SHARE_OF_RIDGE, SHARE_OF_SIGMA_RIDGE, spectrum_and_information
 from itofit.matrices.symmetric import factors
 from itofit.model.likelihood import BATCH_ROWS
-from itofit.model.training import variances
+from itofit.model.training import SWITCHED_OFF, variances
 from itofit.waves.scaling import Scaling
-from itofit.waves.series import FourierSeries
 
 LEAST_PLACES, PLACES_PER_FEATURE = 1_000, 6
 """Transitions that are drawn at random: at least, and for each feature."""
 TIMES_LEVERAGE = 4.0
 """Probability of a transition besides, in units of its leverage."""
 DRAWS = 4
-"""Functions drawn from the posterior of the drift, whose mean square is its variance well enough to draw places by."""
+"""Functions drawn from each posterior, whose mean square is its variance well enough to draw places by."""
 MOST_LEVERAGES = 100_000
-"""Transitions, drawn at random from more than these, whose leverage is computed."""
+"""Transitions, drawn at random from more than these, whose leverage is computed; besides the outermost."""
 LEAST_VARIATION = 0.01
 """Standard deviation of h relative to its mean from which on it is asked who chose them."""
 MOST_NEIGHBOURS = 20
@@ -56,9 +63,9 @@ class _Drawn(NamedTuple):
 
 
 def followed_transitions(
-    data: Data, n_rows: int, drift: Drift, basis: Basis, noise: Float, scaling: Scaling, seed: int
+    data: Data, n_rows: int, drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling, seed: int
 ) -> Followed:
-    """Enough of n_rows transitions to follow the steps of a drift.
+    """Enough of n_rows transitions to follow the steps of a drift and a covariance.
 
     Parameters
     ----------
@@ -66,39 +73,72 @@ def followed_transitions(
     n_rows : int
     drift, basis : Drift, Basis
         The drift and its features.
-    noise : array of shape (d,)
-        Mean variances Σ_jj of the outputs.
+    sigma : Sigma
     scaling : Scaling
     seed : int
     """
-    share = min(1.0, max(LEAST_PLACES, PLACES_PER_FEATURE * len(basis.penalty)) / n_rows)
-    seen = min(1.0, MOST_LEVERAGES / n_rows)
-    doubts = _doubts(drift, basis, scaling, np.random.default_rng([seed, 3]))
+    n_features = max(len(basis.penalty), len(sigma.fit.c))
+    share = min(1.0, max(LEAST_PLACES, PLACES_PER_FEATURE * n_features) / n_rows)
+    usually_seen = max(min(1.0, MOST_LEVERAGES / n_rows), share)
+    in_drift = _leverage_in_drift(drift, basis, sigma, scaling, np.random.default_rng([seed, 3]))
+    in_covariance = _leverage_in_covariance(sigma, scaling, np.random.default_rng([seed, 4]))
 
     def drawn(block: Transitions, number: int) -> _Drawn:
-        rng = np.random.default_rng([seed, 2, number])
-        part = np.flatnonzero(rng.random(len(block)) < max(seen, share))
-        if not len(part):
+        if not len(block):
             return _Drawn([], [])
-        rows = block[part]
-        leverage = rows.h * (variances(doubts(rows.inputs), len(noise)) / noise).max(axis=1)
-        probability = np.minimum(share / max(seen, share) + TIMES_LEVERAGE * leverage, 1.0)
-        kept = np.flatnonzero(rng.random(len(rows)) < probability)
-        return _Drawn([rows[kept]], [max(seen, share) * probability[kept]]) if len(kept) else _Drawn([], [])
+        rng = np.random.default_rng([seed, 2, number])
+        seen = np.full(len(block), usually_seen)
+        seen[block.inputs.argmin(axis=0)] = seen[block.inputs.argmax(axis=0)] = 1.0
+        part = np.flatnonzero(rng.random(len(block)) < seen)
+        rows, seen = block[part], seen[part]
+        leverage = np.maximum(in_drift(rows), in_covariance(rows))
+        probability = np.minimum(share + TIMES_LEVERAGE * leverage, seen)
+        kept = np.flatnonzero(rng.random(len(rows)) * seen < probability)
+        return _Drawn([rows[kept]], [probability[kept]]) if len(kept) else _Drawn([], [])
 
     total = add_up(data, drawn, most_rows=BATCH_ROWS)
     return Followed(Transitions.concatenate(total.data), 1 / np.concatenate(total.probability))
 
 
-def _doubts(drift: Drift, basis: Basis, scaling: Scaling, rng: np.random.Generator) -> FourierSeries:
-    """DRAWS functions for each output whose squares add up, in the mean, to the variance of the drift."""
+def _leverage_in_drift(
+    drift: Drift, basis: Basis, sigma: Sigma, scaling: Scaling, rng: np.random.Generator
+) -> Callable[[Transitions], Float]:
+    """A function that says what leverage (n,) transitions have in the projection of the drift's correction."""
+    noise = np.diagonal(sigma.L @ sigma.L.T)
+    flat = _doubts(drift.systems, drift.unit, SHARE_OF_RIDGE, rng)
+    series = basis.series(flat[:, 0], flat[:, 1:].T, scaling)
+    return lambda rows: rows.h * (variances(series(rows.inputs), len(noise)) / noise).max(axis=1)
+
+
+def _leverage_in_covariance(sigma: Sigma, scaling: Scaling, rng: np.random.Generator) -> Callable[[Transitions], Float]:
+    """The same for the covariance's correction."""
+    if sigma.basis is None:
+        return lambda rows: np.zeros(len(rows))
+    fit, p = sigma.fit, sigma.fit.shape.n_entries
+    systems = [system._replace(variance=1.0) for system in fit.systems]
+    flat = np.concatenate([fit.B.T, _doubts(systems, np.ones(p), SHARE_OF_SIGMA_RIDGE, rng)])
+    series = sigma.basis.series(flat[:, 0], flat[:, 1:].T, scaling)
+
+    def leverage(rows: Transitions) -> Float:
+        values = series(rows.inputs)
+        information = spectrum_and_information(fit, values[:, :p], np.ones(len(rows)))[1]
+        return np.asarray((information * variances(values[:, p:], p)).max(axis=1))
+
+    return leverage
+
+
+def _doubts(systems: Sequence[Solved], unit: Float, share: float, rng: np.random.Generator) -> Float:
+    """Amplitudes of DRAWS functions for each of d outputs whose squares add up, in the mean, to its variance.
+
+    That is the variance with a share of the ridges: shape (d · DRAWS, R + 1).
+    """
+    few = [each._replace(P=np.where(each.P < SWITCHED_OFF, share, 1.0) * each.P) for each in systems]
     parts = []
-    for own in posterior_squares(drift.systems, drift.unit):
+    for own in posterior_squares(few, unit):
         values, vectors = np.linalg.eigh(own)
         root = np.sqrt(np.maximum(values, 0.0)) * vectors @ vectors.T  # which does not depend on signs of eigenvectors
         parts.append((root @ rng.normal(size=(len(own), DRAWS)) / np.sqrt(DRAWS)).T)
-    flat = np.concatenate(parts)
-    return basis.series(flat[:, 0], flat[:, 1:].T, scaling)
+    return np.concatenate(parts)
 
 
 def lengths_chosen(u: Float, h: Float, increments: Float, drift: Float, sigma: Float, count: Float) -> bool:

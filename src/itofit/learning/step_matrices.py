@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from itofit._checks import Float
+from itofit.learning.automatic.covariance import CovarianceFit
 from itofit.learning.automatic.sigma import Sigma
 from itofit.matrices.links import Spectrum
 from itofit.matrices.symmetric import entries, factors, symmetric
 
+SHARE_OF_RIDGE, SHARE_OF_SIGMA_RIDGE = 0.001, 0.1
+"""Of the ridges of drift and covariance, with which their corrections are projected on the features.
+
+So these stay smooth between rare places, and are hardly shrunk where there are data.
+"""
 LEAST_SLOPE = 1e-3
 """Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
 
@@ -46,6 +52,13 @@ def without_part(C: Float, part: Float) -> Float:
     left = np.where(values <= 0.5, 1 - values, 0.25 / np.maximum(values, 0.5))
     axes = factors(C) @ vectors
     return symmetric((axes * left[:, None, :]) @ axes.swapaxes(1, 2))
+
+
+def spectrum_and_information(fit: CovarianceFit, H: Float, count: Float) -> tuple[Spectrum, Float]:
+    """The spectrum of H (n, p), and what (n, p) transitions tell of each entry, of which there are count (n,) each."""
+    parts = fit.model.parts(H, np.zeros_like(H))
+    _, information = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), count)
+    return parts.spectrum, information
 
 
 def change_through_link(spectrum: Spectrum, change: Float, sigma: Sigma) -> Float:

@@ -36,7 +36,16 @@ from itofit.learning.automatic.principal import NO_FEATURES, Basis, with_interce
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.learning.followed import LEAST_VARIATION, Followed, lengths_chosen
 from itofit.learning.spread import Posterior, posterior_squares, spread_series
-from itofit.learning.step_matrices import change_through_link, divergences, function_variances, in_units, without_part
+from itofit.learning.step_matrices import (
+    SHARE_OF_RIDGE,
+    SHARE_OF_SIGMA_RIDGE,
+    change_through_link,
+    divergences,
+    function_variances,
+    in_units,
+    spectrum_and_information,
+    without_part,
+)
 from itofit.matrices.symmetric import entries, factors, symmetric
 from itofit.model.finite_step import START_WEIGHT, Step, mean_signal, moments_of_step, trusted
 from itofit.model.likelihood import gaussian_nll
@@ -65,11 +74,6 @@ LEAST_SHOWN = 0.5
 """Nats that the length of the steps must change the likelihood of all data by: one standard deviation."""
 HOPELESS = 1e6
 """What a correction costs that leaves no finite likelihood."""
-SHARE_OF_RIDGE = 0.001
-"""Of the drift's ridges, with which its correction is projected on the features.
-
-So it stays smooth between rare places, and is hardly shrunk where there are data.
-"""
 NUMBERS_AT_ONCE = 1_000_000
 """Of features during steps: with many inputs a transition has many of them."""
 JITTER = 1e-9
@@ -380,21 +384,24 @@ class _Places:
         )
 
     def moved(self, sigma: Sigma, wanted: Float) -> Sigma:
-        """A covariance moved towards another one at the places, in its own features and to first order."""
-        fit = sigma.fit
+        """A covariance moved towards another one at the places, in its own features and to first order.
+
+        Ridges keep it near C where the places say little.
+        """
+        fit, learned = sigma.fit, self.learned_sigma.fit
         rows, cols = entries(fit.shape.structure, fit.shape.d)
         X = with_intercept(features_at(sigma.basis, self.scaling.points(self.x)))
         H, back = X @ fit.B, np.linalg.inv(sigma.L)
-        parts = fit.model.parts(H, np.zeros_like(H))
+        spectrum, weight = spectrum_and_information(fit, H, len(H) * self.count)
         difference = symmetric(back @ wanted @ back.T) - fit.at(X[:, 1:])
-        change = change_through_link(parts.spectrum, difference[:, rows, cols], sigma)
-        _, weight = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), len(H) * self.count)
-        B = fit.B.copy()
-        for j, own in enumerate(weight.T):
+        change = H - X @ learned.B + change_through_link(spectrum, difference[:, rows, cols], sigma)
+        B = learned.B.copy()
+        for j, (own, system) in enumerate(zip(weight.T, fit.systems, strict=True)):
             A = (X.T * own) @ X
-            off = amplitude_ridges(fit.ridges[j : j + 1], sigma.basis or NO_FEATURES) >= SWITCHED_OFF
-            ridges = np.where(off, SWITCHED_OFF * np.diagonal(A).max(), JITTER * np.diagonal(A))
-            B[:, j] += solve_penalised(A, X.T @ (own * change[:, j]), ridges)[0]
+            ridges = amplitude_ridges(fit.ridges[j : j + 1], sigma.basis or NO_FEATURES)
+            few = SHARE_OF_SIGMA_RIDGE * ridges * A[0, 0] / system.A[0, 0] + JITTER * np.diagonal(A)
+            P = np.where(ridges >= SWITCHED_OFF, SWITCHED_OFF * np.diagonal(A).max(), few)
+            B[:, j] += solve_penalised(A, X.T @ (own * change[:, j]), P)[0]
         return sigma._replace(fit=replace(fit, B=B))
 
 

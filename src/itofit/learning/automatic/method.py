@@ -257,8 +257,7 @@ class Automatic:
         """Drift and covariance of which the observed steps are what was learned."""
         self.bar.show("drift and covariance", "correcting for the length of steps")
         sigma, n_rows, basis = covariance.sigma, self.task.survey.n_rows, drift.basis
-        noise = np.diagonal(sigma.L @ sigma.L.T)
-        followed = followed_transitions(self.data, n_rows, drift.drift, basis, noise, self.scaling, self.plan.seed)
+        followed = followed_transitions(self.data, n_rows, drift.drift, basis, sigma, self.scaling, self.plan.seed)
         corrected = undo_step(
             followed, n_rows, drift.drift, basis, sigma, self.scaling, always=self.task.options.correct_step != "auto"
         )
