@@ -153,6 +153,10 @@ def test_tables_and_files_bring_units(tmp_path):
     given = {"time": "t", "state": "x", "units": {"x": "µm"}, "time_unit": "s"}
     assert Transitions.from_dataframe(frame, **given).units == Units(("x",), ("µm",), "s")
     frame.to_csv(tmp_path / "x.csv", index=False)
+    from_dask = Transitions.from_dask(pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=2), **given)
+    assert from_dask.units == Units(("x",), ("µm",), "s")
+    with pytest.raises(InputError, match=r"there is no variable 'time' \(that of time is time_unit=\); there are x"):
+        from_dask.with_units({"time": "s"})
     for chunk_rows in (None, 2):
         read = itofit.read_transitions(tmp_path / "x.csv", **given, chunk_rows=chunk_rows)
         assert read.units == Units(("x",), ("µm",), "s")
@@ -197,6 +201,33 @@ def test_formulas_take_the_units_of_the_model_or_of_the_data(sde, data):
     bare = itofit.fit(Transitions.from_trajectories(tracks(), dt=0.05), rng=0)
     assert bare.formula(data).units == data.units
     assert bare.formula(data, units={"x": "nm"}).units == Units(("x",), ("nm",), "s")
+
+
+def test_coefficients_have_units_where_those_of_all_variables_are_known(flat):
+    sde, data = flat
+    bare = sde.formula(data)._carrying(Units())
+
+    def lines(formula):
+        return {line.partition("=")[0].strip(): line for line in str(formula).splitlines() if " = " in line}
+
+    some = lines(bare.with_units({"x": "µm"}, "s"))
+    assert some["Σ_x"].endswith(") µm² s⁻¹")
+    assert some["Σ_y"].endswith(")")
+    assert re.search(r"\) s⁻¹ y − \([^)]*\) y³$", some["f_y"])  # the first whatever y is in
+    assert lines(bare.with_units({"x": "µm"}))["Σ_x"].endswith(") µm² time⁻¹")
+    assert lines(bare)["Σ_x"].endswith(")")
+
+
+def test_differences_have_units(sde):
+    told = str(itofit.compare(sde, sde))
+    assert "drift of x: +0 to +0 µm/s, beyond" in told
+    assert "variance of x: 1 to 1 times, beyond" in told
+
+
+def test_a_report_is_not_of_a_formula(sde, data, tmp_path):
+    with pytest.raises(InputError, match=r"must be a LearnedSDE, .* got Formula; give the model that it was found for"):
+        itofit.report(sde.formula(data), data, tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
 
 
 def test_answers_have_units():
