@@ -10,7 +10,7 @@ import typer
 
 import itofit
 from itofit.cli.app import app, explained, print_json, print_text
-from itofit.cli.arguments import Files, Json, Model, check_installed, check_writable, writing
+from itofit.cli.arguments import Files, Json, Model, check_installed, check_writable, model_in, writing
 from itofit.cli.columns import Columns
 from itofit.cli.machines import Machines
 from itofit.cli.option_groups import with_option_groups
@@ -63,7 +63,7 @@ def formula(
         check_installed("matplotlib", "plot", "--picture")
     if form is Form.sympy:
         check_installed("sympy", "formula", "--as sympy")
-    sde = itofit.load(model)
+    sde = model_in(model)
     with machines.client() as client:
         data = columns.read(files, client)
         found = sde.formula(
