@@ -217,4 +217,5 @@ def test_the_command_finds_it_too(noisy, tmp_path):
     )
     facts = json.loads(result.output)
     assert facts["lines"]["f_x"]["terms"] == ["x", "x³"]
+    np.testing.assert_allclose(facts["measurement_noise"], formula.measurement_noise.covariance, rtol=1e-3)
     np.testing.assert_allclose(facts["lines"]["f_x"]["coefficients"], formula.lines["f_x"].coefficients, rtol=1e-3)

@@ -194,6 +194,8 @@ def test_tables_and_frames_have_units(sde):
     frame = sde.simulate([0.0], dt=0.05, n_steps=3, rng=0, as_frame=True)
     assert frame.columns.tolist() == ["track", "time", "x"]  # as the readers take them
     assert frame.attrs["units"] == {"x": "µm", "time": "s"}
+    exec(sde.to_source(), module := {})
+    assert module["UNITS"] == {"x": "µm", "time": "s"}
 
 
 def test_formulas_take_the_units_of_the_model_or_of_the_data(sde, data):
@@ -312,8 +314,13 @@ def test_the_command_carries_units(tmp_path):
     told = run("fit", tmp_path / "tracks.csv", "-o", model, "--held-out", 0, "--units", "x=µm,time=s")
     assert "x in µm, time in s; f in µm/s" in told
     assert json.loads(run("info", model, "--json"))["units"] == {"x": "µm", "time": "s"}
-    answers = json.loads(run("dynamics", model, "--samples", 0, "--json"))["answers"]
-    assert next(each["unit"] for each in answers if each["what"] == "relaxation times") == "s"
+    told = json.loads(run("dynamics", model, "--samples", 0, "--json"))
+    assert told["units"] == {"x": "µm", "time": "s"}
+    assert next(each["unit"] for each in told["answers"] if each["what"] == "relaxation times") == "s"
+    assert json.loads(run("compare", model, model, "--json"))["units"] == {"x": "µm", "time": "s"}
+    formula = json.loads(run("formula", model, tmp_path / "tracks.csv", "--json"))
+    assert formula["units"] == {"x": "µm", "time": "s"}
+    assert formula["lines"]["Σ_x"]["units"][0] == "µm² s⁻¹"
     wrong = run("check", model, tmp_path / "tracks.csv", "--units", "x=mm", code=2)
     assert "x is in mm, and in µm in the model" in wrong
     assert "--units must be names with their units" in run("check", model, model, "--units", "mm", code=2)

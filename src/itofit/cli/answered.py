@@ -64,7 +64,7 @@ def dynamics(
     if output is not None:
         _draw(sde, answers, options, output)
     if as_json:
-        print_json({"answers": [_facts(answer) for answer in answers]})
+        print_json({"units": sde.units.as_dict(), "answers": [_facts(answer) for answer in answers]})
     else:
         print_text("\n".join(map(str, answers)))
     if output is not None:

@@ -15,6 +15,7 @@ from itofit.cli.columns import Columns
 from itofit.cli.machines import Machines
 from itofit.cli.option_groups import with_option_groups
 from itofit.looking.plot.canvas import style
+from itofit.model.formula.written import coefficient_unit
 
 
 class Noise(StrEnum):
@@ -104,11 +105,14 @@ def formula_facts(found: itofit.Formula) -> dict[str, Any]:
                 "coefficients": line.coefficients.tolist(),
                 "std": line.std.tolist(),
                 "covariance": line.covariance.tolist(),
+                "units": [coefficient_unit(found, line.slot, term) for term in line.terms],
                 "difference": line.difference,
                 "error": line.error,
             }
             for name, line in found.lines.items()
         },
+        "units": found.units.as_dict(),
+        "measurement_noise": None if found.measurement_noise is None else found.measurement_noise.covariance.tolist(),
         "short": found.is_short,
         "library": list(found.library),
         "false_alarms": found.false_alarms,

@@ -241,6 +241,7 @@ class Comparison:
         return {
             "names": list(self.names),
             "level": self.level,
+            "units": self.a.units.as_dict(),
             "drift_differs": self.drift_differs,
             "noise_differs": self.noise_differs,
             "tests": {what: None if own is None else own._asdict() for what, own in tested.items()},
