@@ -226,6 +226,11 @@ def test_differences_have_units(sde):
     assert "variance of x: 1 to 1 times, beyond" in told
 
 
+def test_places_of_comparisons_have_units(flat):
+    title = itofit.compare(flat[0], flat[0], samples=20).plot().get_suptitle()
+    assert re.fullmatch(r"others at x = \S+ µm, y = \S+ μm, z = \S+ mN \(medians of the compared places\)", title)
+
+
 def test_a_report_is_not_of_a_formula(sde, data, tmp_path):
     with pytest.raises(InputError, match=r"must be a LearnedSDE, .* got Formula; give the model that it was found for"):
         itofit.report(sde.formula(data), data, tmp_path / "report.html")
