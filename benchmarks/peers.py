@@ -45,7 +45,6 @@ TOOLS = {
     "sfi-5": Tool("StochasticForceInference, degrees 5 and 4", "sfi", {"degree": 5, "noise_degree": 4}, optional=True),
 }
 CANNOT = {("pydaddy", "lorenz"): "at most two variables"}
-CANNOT |= {("formula", name): "needs states that were observed" for name in ("errors", "positions")}
 CANNOT |= {(tool, "positions"): "needs velocities" for tool in ("pydaddy", "pysindy", "kramersmoyal", "adam")}
 OURS = ("itofit", "formula")
 CURVES = ("crooked", 10**5, 0)

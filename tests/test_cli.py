@@ -696,6 +696,16 @@ def test_words_of_columns(folder):
     assert worded(Message("{column} is", column=Variable("inputs", 0, "height"))) == "column 'height' is"
 
 
+def test_commands_that_need_a_model_say_so_of_a_formula(folder, tmp_path):
+    data = itofit.read_transitions(folder / "tracks.csv", time="t", state="pos", track="cell")
+    itofit.fit(data, rng=0).formula(data, degree=1).save(tmp_path / "formula.npz")
+    model, files = tmp_path / "formula.npz", (folder / "tracks.csv", "-o", tmp_path / "page.html")
+    for command, rest in (("dynamics", ()), ("compare", (model,)), ("report", files)):
+        result = call(command, model, *rest)
+        assert result.exit_code == 2
+        assert "holds a formula: this command takes the model that" in " ".join(result.output.split())
+
+
 def test_every_option_of_the_table_exists():
     wide = {"COLUMNS": "160"}  # long names are cut on narrow terminals
     commands = ("fit", "check", "report", "simulate", "formula")

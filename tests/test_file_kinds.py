@@ -91,6 +91,36 @@ def test_a_line_that_is_too_long_is_named(tmp_path):
         read_transitions(path)
 
 
+def test_comments_in_a_csv_file_are_named(tmp_path):
+    path = text_file(tmp_path / "a.csv", "# made by me\nt,x\n0,1\n1,2\n")
+    with pytest.raises(InputError, match=r"a\.csv: the first line must name .* got a comment \(# made by me\); remove"):
+        read_transitions(path)
+    with pytest.raises(InputError, match=r"a\.csv: cannot be read: .* line 3"):  # the rest is as it was
+        read_transitions(text_file(path, "t,x\n0,1\n1,2,3\n"))
+
+
+@pytest.mark.parametrize("chunk_rows", [None, 5])
+@pytest.mark.parametrize(
+    ("time", "x", "how", "message"),
+    [
+        (
+            "{:.1f}",
+            "1",
+            {"decimal": ","},
+            r"'t' must hold numbers, got '0\.0' in line 2; .* has a point: leave",
+        ),
+        ("{},0", "1", {}, "'t' must hold numbers, got '0,0' in line 2; write decimals with a point"),
+        ("01/{:02}/2024", "1", {"unit": "D", "dayfirst": True}, "'t' must hold dates .* got '01/00/2024' in line 2"),
+        ("{}", "oops", {"wide": True}, "'x' must hold numbers, got 'oops' in line 32"),
+    ],
+)
+def test_errors_name_file_and_line_also_in_parts(tmp_path, time, x, how, message, chunk_rows):
+    rows = [f"{time.format(i)};{1 if i < 30 else x};{i}\n" for i in range(60)]
+    path = text_file(tmp_path / "a.csv", "t;x;y\n" + "".join(rows))
+    with pytest.raises(InputError, match=rf"a\.csv: column {message}"):
+        len(read_transitions(path, state=["x", "y"], chunk_rows=chunk_rows, **how))
+
+
 @pytest.mark.parametrize(
     ("text", "how", "message"),
     [
@@ -656,6 +686,10 @@ def test_a_table_of_covariates_of_any_kind(tmp_path):
     (tmp_path / "u.jsonl").write_text("\n".join('{"u": 0.5}' for _ in range(20)))
     result = call(*simulate, "--covariates", tmp_path / "u.jsonl")
     assert result.exit_code == 0, result.output
+    commas = ("--covariates", text_file(tmp_path / "commas.csv", "u\n" + "0,5\n" * 20))
+    assert "write decimals with a point, or read the file with --decimal ," in call(*simulate, *commas).output
+    assert call(*simulate, *commas, "--decimal", ",").output == result.output
+    assert "--decimal must be one of" in call(*simulate, *commas, "--decimal", "x").output
     for name, text, message in (
         ("u.csv", 'u\n"1\n', "cannot be read"),
         ("v.csv", "v\n1\n", "there is no column 'u'"),

@@ -1,6 +1,7 @@
 """Formulas of equations whose states are hidden behind errors of measurement, or whose velocities are not observed."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -72,6 +73,7 @@ def test_the_right_terms_are_found_behind_noise(noisy):
     assert abs(formula.measurement_noise.sd[0] - SD) < 4 * formula.measurement_noise.sd_std[0]
     assert formula.measurement_noise.sd[0] == pytest.approx(sde.measurement_noise.sd[0], rel=0.05)
     assert "errors of measurement with standard deviation" in str(formula)
+    assert re.search(r"standard deviation [\d.]+ ± [\d.]+ µm of x, estimated", str(formula.with_units({"x": "µm"})))
 
 
 def test_without_noise_in_mind_the_formula_is_wrong(noisy):
@@ -215,4 +217,5 @@ def test_the_command_finds_it_too(noisy, tmp_path):
     )
     facts = json.loads(result.output)
     assert facts["lines"]["f_x"]["terms"] == ["x", "x³"]
+    np.testing.assert_allclose(facts["measurement_noise"], formula.measurement_noise.covariance, rtol=1e-3)
     np.testing.assert_allclose(facts["lines"]["f_x"]["coefficients"], formula.lines["f_x"].coefficients, rtol=1e-3)

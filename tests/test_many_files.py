@@ -413,6 +413,7 @@ def test_warnings_are_given_once(tmp_path):
     messages = [[str(warning.message) for warning in own] for own in (caught, expected)]
     assert messages[0] == messages[1]
     assert len(messages[0]) == 3
+    assert {warning.filename for warning in caught} == {__file__}
     gathered(data)
 
 

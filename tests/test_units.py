@@ -153,6 +153,10 @@ def test_tables_and_files_bring_units(tmp_path):
     given = {"time": "t", "state": "x", "units": {"x": "µm"}, "time_unit": "s"}
     assert Transitions.from_dataframe(frame, **given).units == Units(("x",), ("µm",), "s")
     frame.to_csv(tmp_path / "x.csv", index=False)
+    from_dask = Transitions.from_dask(pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=2), **given)
+    assert from_dask.units == Units(("x",), ("µm",), "s")
+    with pytest.raises(InputError, match=r"there is no variable 'time' \(that of time is time_unit=\); there are x"):
+        from_dask.with_units({"time": "s"})
     for chunk_rows in (None, 2):
         read = itofit.read_transitions(tmp_path / "x.csv", **given, chunk_rows=chunk_rows)
         assert read.units == Units(("x",), ("µm",), "s")
@@ -190,6 +194,8 @@ def test_tables_and_frames_have_units(sde):
     frame = sde.simulate([0.0], dt=0.05, n_steps=3, rng=0, as_frame=True)
     assert frame.columns.tolist() == ["track", "time", "x"]  # as the readers take them
     assert frame.attrs["units"] == {"x": "µm", "time": "s"}
+    exec(sde.to_source(), module := {})
+    assert module["UNITS"] == {"x": "µm", "time": "s"}
 
 
 def test_formulas_take_the_units_of_the_model_or_of_the_data(sde, data):
@@ -197,6 +203,38 @@ def test_formulas_take_the_units_of_the_model_or_of_the_data(sde, data):
     bare = itofit.fit(Transitions.from_trajectories(tracks(), dt=0.05), rng=0)
     assert bare.formula(data).units == data.units
     assert bare.formula(data, units={"x": "nm"}).units == Units(("x",), ("nm",), "s")
+
+
+def test_coefficients_have_units_where_those_of_all_variables_are_known(flat):
+    sde, data = flat
+    bare = sde.formula(data)._carrying(Units())
+
+    def lines(formula):
+        return {line.partition("=")[0].strip(): line for line in str(formula).splitlines() if " = " in line}
+
+    some = lines(bare.with_units({"x": "µm"}, "s"))
+    assert some["Σ_x"].endswith(") µm² s⁻¹")
+    assert some["Σ_y"].endswith(")")
+    assert re.search(r"\) s⁻¹ y − \([^)]*\) y³$", some["f_y"])  # the first whatever y is in
+    assert lines(bare.with_units({"x": "µm"}))["Σ_x"].endswith(") µm² time⁻¹")
+    assert lines(bare)["Σ_x"].endswith(")")
+
+
+def test_differences_have_units(sde):
+    told = str(itofit.compare(sde, sde))
+    assert "drift of x: +0 to +0 µm/s, beyond" in told
+    assert "variance of x: 1 to 1 times, beyond" in told
+
+
+def test_places_of_comparisons_have_units(flat):
+    title = itofit.compare(flat[0], flat[0], samples=20).plot().get_suptitle()
+    assert re.fullmatch(r"others at x = \S+ µm, y = \S+ μm, z = \S+ mN \(medians of the compared places\)", title)
+
+
+def test_a_report_is_not_of_a_formula(sde, data, tmp_path):
+    with pytest.raises(InputError, match=r"must be a LearnedSDE, .* got Formula; give the model that it was found for"):
+        itofit.report(sde.formula(data), data, tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
 
 
 def test_answers_have_units():
@@ -281,8 +319,13 @@ def test_the_command_carries_units(tmp_path):
     told = run("fit", tmp_path / "tracks.csv", "-o", model, "--held-out", 0, "--units", "x=µm,time=s")
     assert "x in µm, time in s; f in µm/s" in told
     assert json.loads(run("info", model, "--json"))["units"] == {"x": "µm", "time": "s"}
-    answers = json.loads(run("dynamics", model, "--samples", 0, "--json"))["answers"]
-    assert next(each["unit"] for each in answers if each["what"] == "relaxation times") == "s"
+    told = json.loads(run("dynamics", model, "--samples", 0, "--json"))
+    assert told["units"] == {"x": "µm", "time": "s"}
+    assert next(each["unit"] for each in told["answers"] if each["what"] == "relaxation times") == "s"
+    assert json.loads(run("compare", model, model, "--json"))["units"] == {"x": "µm", "time": "s"}
+    formula = json.loads(run("formula", model, tmp_path / "tracks.csv", "--json"))
+    assert formula["units"] == {"x": "µm", "time": "s"}
+    assert formula["lines"]["Σ_x"]["units"][0] == "µm² s⁻¹"
     wrong = run("check", model, tmp_path / "tracks.csv", "--units", "x=mm", code=2)
     assert "x is in mm, and in µm in the model" in wrong
     assert "--units must be names with their units" in run("check", model, model, "--units", "mm", code=2)

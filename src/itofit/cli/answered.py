@@ -12,7 +12,7 @@ import itofit
 from itofit import dynamics as answers_of
 from itofit._checks import InputError
 from itofit.cli.app import app, explained, print_aside, print_json, print_text
-from itofit.cli.arguments import Json, Model, Seed, check_picture, writing
+from itofit.cli.arguments import Json, Model, Seed, check_picture, model_in, writing
 from itofit.cli.outside import drive_from, number_from
 from itofit.dynamics.answers import Answer
 from itofit.model.learned import LearnedSDE
@@ -48,7 +48,7 @@ def dynamics(
         check_picture(output, model)
     if (start is None) != (target is None):
         raise InputError("--start and --target belong together: give both, or neither")
-    sde = itofit.load(model)
+    sde = model_in(model)
     if covariates is not None and "=" not in covariates:
         raise InputError(f"--covariates must be values at which inputs are held, as in dose=1, got {covariates!r}")
     held = drive_from(covariates, sde, 1)
@@ -64,7 +64,7 @@ def dynamics(
     if output is not None:
         _draw(sde, answers, options, output)
     if as_json:
-        print_json({"answers": [_facts(answer) for answer in answers]})
+        print_json({"units": sde.units.as_dict(), "answers": [_facts(answer) for answer in answers]})
     else:
         print_text("\n".join(map(str, answers)))
     if output is not None:

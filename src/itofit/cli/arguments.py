@@ -25,6 +25,7 @@ Files = Annotated[
     ),
 ]
 Model = Annotated[Path, typer.Argument(help="A model that itofit saved.", metavar="MODEL")]
+Decimal = Annotated[str, typer.Option(help="What decimals begin with in texts: a point or a comma.")]
 Json = Annotated[bool, typer.Option("--json", help="Print for machines.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 Svg = Annotated[bool, typer.Option("--svg", help="Pictures of the page as SVG, sharp at any size, instead of PNG.")]
@@ -40,6 +41,14 @@ PAGE_MARK, PAGE_HEAD = b'<meta name="generator" content="itofit', 2048
 def equation_in(path: Path) -> itofit.LearnedSDE | itofit.Formula:
     """The model or the formula that a file holds."""
     return itofit.load_formula(path) if "formula" in read(path)[1] else itofit.load(path)
+
+
+def model_in(path: Path) -> itofit.LearnedSDE:
+    """The model that a file holds; an error if that is a formula."""
+    sde = equation_in(path)
+    if isinstance(sde, itofit.Formula):
+        raise InputError(f"{path} holds a formula: this command takes the model that the formula was found for")
+    return sde
 
 
 def check_writable(

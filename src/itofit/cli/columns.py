@@ -14,6 +14,7 @@ import typer
 import itofit
 from itofit._progress import Progress
 from itofit.cli.app import print_note
+from itofit.cli.arguments import Decimal
 from itofit.cli.held_out import AnyTransitions
 from itofit.cli.outside import periods_from, units_from
 from itofit.data.large.blocked import BlockedTransitions
@@ -59,7 +60,7 @@ class Columns:
     wide: Annotated[
         bool, typer.Option("--wide", help="Every column of --state, or of all, is a track of one variable.")
     ] = False
-    decimal: Annotated[str, typer.Option(help="What decimals begin with in texts: a point or a comma.")] = "."
+    decimal: Decimal = "."
     dayfirst: Annotated[bool, typer.Option("--dayfirst", help="Dates begin with the day: 31.1.2024.")] = False
     sheet: Annotated[str | None, typer.Option(help="Sheet of an Excel file; the first if left out.")] = None
 

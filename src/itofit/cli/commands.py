@@ -18,6 +18,7 @@ from itofit.cli.arguments import (
     MODELS,
     PAGES,
     TABLES,
+    Decimal,
     Files,
     Force,
     Json,
@@ -27,6 +28,7 @@ from itofit.cli.arguments import (
     check_installed,
     check_writable,
     equation_in,
+    model_in,
     writing,
 )
 from itofit.cli.columns import Columns, title_of
@@ -212,7 +214,7 @@ def report(
     """Write a page that shows what was learned and how far to trust it on some data."""
     check_writable("--output", output, model, *map(Path, files), suffixes=PAGES, force=force)
     check_installed("matplotlib", "plot", "itofit report")
-    sde = itofit.load(model)
+    sde = model_in(model)
     with machines.client() as client:
         data = columns.read(files, client)
         with writing(output):
@@ -235,6 +237,7 @@ def simulate(
         str | None,
         typer.Option(help="What drives the equation: constants as in dose=1, or a table with a row for each step."),
     ] = None,
+    decimal: Decimal = ".",
     scheme: Annotated[
         Scheme | None,
         typer.Option(help="Steps of Euler and Maruyama, or corrected for their length; the model's own if left out."),
@@ -256,7 +259,7 @@ def simulate(
     sde = equation_in(model)
     x0 = np.repeat([_start_values(start, sde)], paths, axis=0)
     chosen: Literal["euler", "corrected"] | None = None if scheme is None else scheme.value
-    drive = drive_from(covariates, sde, steps)
+    drive = drive_from(covariates, sde, steps, decimal)
     if drive is None and sde.n_covariates:
         names = ", ".join(sde.covariate_names)
         raise InputError(f"this equation is driven by {names}: give --covariates, a table with these columns")

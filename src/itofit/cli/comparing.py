@@ -10,7 +10,7 @@ import typer
 import itofit
 from itofit._checks import InputError
 from itofit.cli.app import app, explained, print_aside, print_json, print_text
-from itofit.cli.arguments import Json, Seed, check_picture, writing
+from itofit.cli.arguments import Json, Seed, check_picture, model_in, writing
 from itofit.cli.columns import Columns
 from itofit.cli.option_groups import with_option_groups
 from itofit.looking.plot.canvas import style
@@ -44,7 +44,7 @@ def compare(
     needed = [path for path in (first, second, data_first, data_second) if path is not None]
     if output is not None:
         check_picture(output, *needed, purpose="itofit compare --output")
-    models = itofit.load(first), itofit.load(second)
+    models = model_in(first), model_in(second)
     data = [None if path is None else columns.read([str(path)]) for path in (data_first, data_second)]
     comparison = itofit.compare(*models, *data, names=(first.stem, second.stem), level=level, samples=samples, rng=seed)
     if as_json:

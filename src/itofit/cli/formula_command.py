@@ -10,11 +10,12 @@ import typer
 
 import itofit
 from itofit.cli.app import app, explained, print_json, print_text
-from itofit.cli.arguments import Files, Json, Model, check_installed, check_writable, writing
+from itofit.cli.arguments import Files, Json, Model, check_installed, check_writable, model_in, writing
 from itofit.cli.columns import Columns
 from itofit.cli.machines import Machines
 from itofit.cli.option_groups import with_option_groups
 from itofit.looking.plot.canvas import style
+from itofit.model.formula.written import coefficient_unit
 
 
 class Noise(StrEnum):
@@ -63,7 +64,7 @@ def formula(
         check_installed("matplotlib", "plot", "--picture")
     if form is Form.sympy:
         check_installed("sympy", "formula", "--as sympy")
-    sde = itofit.load(model)
+    sde = model_in(model)
     with machines.client() as client:
         data = columns.read(files, client)
         found = sde.formula(
@@ -104,11 +105,14 @@ def formula_facts(found: itofit.Formula) -> dict[str, Any]:
                 "coefficients": line.coefficients.tolist(),
                 "std": line.std.tolist(),
                 "covariance": line.covariance.tolist(),
+                "units": [coefficient_unit(found, line.slot, term) for term in line.terms],
                 "difference": line.difference,
                 "error": line.error,
             }
             for name, line in found.lines.items()
         },
+        "units": found.units.as_dict(),
+        "measurement_noise": None if found.measurement_noise is None else found.measurement_noise.covariance.tolist(),
         "short": found.is_short,
         "library": list(found.library),
         "false_alarms": found.false_alarms,

@@ -56,7 +56,7 @@ def number_from(text: str) -> float | None:
         return None
 
 
-def drive_from(text: str | None, sde: SDE, steps: int) -> Float | None:
+def drive_from(text: str | None, sde: SDE, steps: int, decimal: str = ".") -> Float | None:
     """What --covariates says: constants such as dose=1,season=0.5, or a table with a row for each step: (steps, k)."""
     if text is None:
         return None
@@ -65,7 +65,7 @@ def drive_from(text: str | None, sde: SDE, steps: int) -> Float | None:
         raise InputError("--covariates were given, but nothing drives this equation from outside: leave them out")
     if "=" in text and not Path(text).exists():
         return _constants(text, names)
-    return _table(Path(text), names, steps)
+    return _table(Path(text), names, steps, decimal)
 
 
 def _constants(text: str, names: tuple[str, ...]) -> Float:
@@ -78,10 +78,10 @@ def _constants(text: str, names: tuple[str, ...]) -> Float:
     return np.array([values[name] for name in names], dtype=float)
 
 
-def _table(path: Path, names: tuple[str, ...], steps: int) -> Float:
+def _table(path: Path, names: tuple[str, ...], steps: int, decimal: str) -> Float:
     if not path.exists():
         raise InputError(f"--covariates: there is no file {path}; give one, or constants such as {names[0]}=1")
-    values = read_columns(path, names)
+    values = read_columns(path, names, decimal)
     if len(values) < steps:
         raise InputError(f"{path} has {len(values)} rows: one for each of {steps} steps is needed; give fewer --steps")
     return values[:steps]

@@ -320,20 +320,22 @@ class Transitions(MoveRows, FromPositions):
         covariates: ColumnNames | None = None,
         periodic: Periodic | None = None,
         second_order: bool = False,
+        units: GivenUnits = None,
+        time_unit: str | None = None,
     ) -> PartedTransitions:
         """All moves between consecutive rows of the tracks in a Dask data frame.
 
         Partitions are computed again for each pass of `fit`, each where it is needed: by the threads of this machine,
         or by the workers of ``fit(data, client=client)``. Only the ends of tracks come to this machine. Tracks may
-        cross partitions, in any order of these; rows of a track are sorted by time within a partition, and must not
-        overlap in time in two of them. A partition that follows from all others, after a shuffle, is computed with all
-        of them: write such a frame to Parquet files first. A frame that was persisted is read by this machine alone.
+        cross partitions, and rows may be in any order; far from that of their times they are read several times. A
+        partition that follows from all others, after a shuffle, is computed with all of them: persist such a frame, or
+        write it to Parquet files first. Partitions of a frame that was persisted stay with the workers that hold them.
 
         Parameters
         ----------
         frame : dask.dataframe.DataFrame
             One row for each observation; partitions may be empty.
-        state, time, track, dt, velocity, unit, min_h, max_h, covariates, periodic, second_order
+        state, time, track, dt, velocity, unit, min_h, max_h, covariates, periodic, second_order, units, time_unit
             As in `from_dataframe`.
 
         Examples
@@ -348,7 +350,8 @@ class Transitions(MoveRows, FromPositions):
         from itofit.data.reading.dask_frames import transitions_of_dask  # noqa: PLC0415  (they are made of Transitions)
 
         layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
-        return transitions_of_dask(frame, layout, step_limits(min_h, max_h)).with_units(time_unit=unit_of_dates(unit))
+        data = transitions_of_dask(frame, layout, step_limits(min_h, max_h))
+        return data.with_units(units, unit_of_dates(unit, time_unit))
 
     @classmethod
     def from_blocks(

@@ -63,6 +63,8 @@ def checked_units(owner: HasVariables, units: GivenUnits, time_unit: str | None)
         if name not in names:
             text = "{units}: there is no variable {name!r}{hint}; there are {names}"
             hint = did_you_mean(name, names) if isinstance(name, str) else ""
+            if name == "time":
+                hint = Message(" (that of time is {time_unit})", time_unit=Option("time_unit", keyword=True))
             raise InputError(text, units=Option("units"), name=name, hint=hint, names=", ".join(names))
         _check_text(Message("{units}: that of {name}", units=Option("units"), name=name), unit)
     if time_unit is not None:

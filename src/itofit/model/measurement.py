@@ -62,12 +62,16 @@ class MeasurementNoise:
     def text(self, names: tuple[str, ...], units: Units = NO_UNITS) -> str:
         """One line in words."""
         known = "given, " if self.known else ""
-        sds = ", ".join(
+        gain = f"; it makes the observations more likely by {self.gain:.1f} nats ({shown_p(self.p)})"
+        sds = self.sd_text(names, units)
+        return f"{known}standard deviation {sds}{'' if self.known else gain}; f and Σ are without it"
+
+    def sd_text(self, names: tuple[str, ...], units: Units = NO_UNITS) -> str:
+        """The standard deviations of the variables, with their errors unless they are known."""
+        return ", ".join(
             f"{value:.3g}{'' if self.known else f' ± {error:.2g}'}{behind(units.of(name))} of {name}"
             for value, error, name in zip(self.sd, self.sd_std, names, strict=True)
         )
-        gain = f"; it makes the observations more likely by {self.gain:.1f} nats ({shown_p(self.p)})"
-        return f"{known}standard deviation {sds}{'' if self.known else gain}; f and Σ are without it"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

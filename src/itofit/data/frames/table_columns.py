@@ -183,7 +183,7 @@ class Table:
             first.strip()
         ):  # reported when the column is read, as commas are
             return True
-        return _number(first) is not None or _has_comma(first)
+        return _is_almost_number(first)
 
     def times(
         self,
@@ -227,7 +227,7 @@ class Table:
     def _dates(self, name: Hashable, values: npt.NDArray[Any], unit: str | None, texts: Texts) -> npt.NDArray[Any]:
         """Dates from objects that are dates or texts of dates; a column of numbers as numbers."""
         first = next((value for value in values.tolist() if not _is_missing(value)), None)
-        if first is None or _number(first, texts.decimal) is not None or (unit is None and _has_comma(first)):
+        if first is None or _number(first, texts.decimal) is not None or (unit is None and _is_almost_number(first)):
             return self.numbers(name, texts.decimal)
         if unit is None:
             raise InputError(
@@ -347,6 +347,11 @@ def _has_comma(value: object) -> bool:
     return isinstance(value, str) and value.count(",") == 1 and _number(value, ",") is not None
 
 
+def _is_almost_number(value: object) -> bool:
+    """Whether a value would be a number with another mark before its decimals."""
+    return _number(value) is not None or _has_comma(value)
+
+
 def _advice(value: object, decimal: str) -> str | Message:
     """What to do with something that is no number."""
     if decimal == "." and _has_comma(value):
@@ -355,7 +360,7 @@ def _advice(value: object, decimal: str) -> str | Message:
     if isinstance(value, str) and GROUPED.fullmatch(value.strip()):
         return "write numbers without marks between thousands"
     if decimal != "." and _number(value) is not None:
-        return Message("with {decimal} no number has a point", decimal=Option("decimal", ","))
+        return Message("with {decimal} no number has a point: leave it out", decimal=Option("decimal", ","))
     return "correct it, or leave it empty, which is a gap"
 
 

@@ -408,10 +408,11 @@ def _joined_ends(parts: Sequence[Ends], last: Before) -> Ends:
 
 def origin_of(section: Section, layout: Layout) -> Any:  # noqa: ANN401
     """What the times of a section count from: None if it has none."""
-    for _, table in section.tables(layout):
+    for unit, table in section.tables(layout):
         if layout.time is not None and table.n_rows:
-            table.check("time", layout.time)
-            _, origin = table.times(layout.time, layout.unit, texts=layout.texts)
+            with errors_naming(section.sources[unit] or section.units[unit]):
+                table.check("time", layout.time)
+                _, origin = table.times(layout.time, layout.unit, texts=layout.texts)
             if origin is not None:
                 return origin
     return None

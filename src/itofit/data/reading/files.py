@@ -278,15 +278,16 @@ class LimitedBlocks:
             raise none_within_limits(shortest, longest)
 
 
-def read_columns(path: Path, names: Sequence[str]) -> Float:
+def read_columns(path: Path, names: Sequence[str], decimal: str = ".") -> Float:
     """Some columns of numbers of a file on this machine, (n, k)."""
+    texts = Texts(one_of("decimal", decimal, (".", ",")))
     reader = _reader(_existing(path), (), None)
     with errors_naming(reader.path):
-        layout = Layout(tuple(names), (), None, (), 1.0, None)
+        layout = Layout(tuple(names), (), None, (), 1.0, None, texts=texts)
         head = reader.head()
         for name in names:
             head.check("columns", name)
-        parts = [[part.numbers(name) for name in names] for part in reader.parts(layout, None)]
+        parts = [[part.numbers(name, decimal) for name in names] for part in reader.parts(layout, None)]
         return np.concatenate([np.column_stack(part) for part in parts])
 
 

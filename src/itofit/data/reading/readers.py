@@ -134,12 +134,20 @@ class Csv:
         dialect = self._dialect()
         separator = " " if dialect.separator == SPACES else dialect.separator
         check_names(dialect.names, separator)
-        longer = optional("pandas", "reading CSV files").errors.ParserWarning
+        errors = optional("pandas", "reading CSV files").errors
+        longer = errors.ParserWarning
         with warnings.catch_warnings():
             warnings.simplefilter("error", longer)
             try:
                 return Table(self._read(dialect, nrows=HEAD_ROWS))
-            except longer:
+            except (longer, errors.ParserError) as error:
+                if dialect.names[0].startswith("#"):
+                    raise InputError(
+                        f"the first line must name the columns, got a comment ({dialect.names[0]}); remove it, or call "
+                        "the file .txt, in which lines of comments may come first"
+                    ) from None
+                if not isinstance(error, longer):
+                    raise
                 shown = separator.join(dialect.names[:3])
                 raise InputError(f"lines have more values than the header has names ({shown})") from None
 

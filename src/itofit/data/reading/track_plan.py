@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from itofit._checks import InputError, Int, Message, Option
+from itofit._checks import InputError, Int, Message, Option, user_level
 from itofit.data.covariates import warn_of_unknown
 from itofit.data.frames.layout import Layout
 from itofit.data.frames.table_columns import UNITS
@@ -282,10 +282,11 @@ class _Plan:
         single = sum(own.n_inner_single for own in self.ends)
         inner = np.repeat([False, True], [single, sum(own.n_inner for own in self.ends) - single])
         n_rows = np.concatenate([several, inner]).astype(np.int8) + 1  # 1, or 2 for more
+        level = 1 + user_level()  # of the functions below
         if unsorted:
-            warn_of_sorted(len(np.unique(np.concatenate(unsorted))), len(n_rows) if self.layout.track else None)
-        warn_of_left_out(sum(own.n_untracked for own in self.ends), n_rows)
-        warn_of_unknown(self.n_unknown, self.n_moves or 1)
+            warn_of_sorted(len(np.unique(np.concatenate(unsorted))), len(n_rows) if self.layout.track else None, level)
+        warn_of_left_out(sum(own.n_untracked for own in self.ends), n_rows, level)
+        warn_of_unknown(self.n_unknown, self.n_moves or 1, level)
 
 
 def _shared(sections: Sequence[Section], layout: Layout) -> list[tuple[Ranges | None, ...]]:

@@ -21,6 +21,7 @@ from itofit.data.frames.file_rows import FileRows
 from itofit.data.frames.layout import ColumnNames, Layout, Table, checked_layout
 from itofit.data.periods import Periodic
 from itofit.data.reading.crossing import Section
+from itofit.data.reading.file_errors import errors_naming
 from itofit.data.reading.readers import Reader
 
 VARIABLE, TRACK = "x", "track"
@@ -144,7 +145,10 @@ class WideSection:
 
     def tables(self, layout: Layout) -> Iterator[tuple[int, Table]]:
         """Numbers of units and their rows as long tables."""
-        return ((unit, long_table(table, self.inner)) for unit, table in self.section.tables(self.inner))
+        for unit, table in self.section.tables(self.inner):
+            with errors_naming(self.sources[unit]):
+                long = long_table(table, self.inner)
+            yield unit, long
 
 
 def long_table(table: Table, inner: Layout) -> Table:

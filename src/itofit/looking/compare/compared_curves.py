@@ -21,6 +21,7 @@ from itofit.looking.plot.canvas import (
     noise_label,
     shared_legend,
 )
+from itofit.looking.plot.views import slice_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,10 +57,8 @@ def drawn(comparison: Comparison, figure: Figure | None) -> Figure:
         for ax in axes[:, 1:].ravel():
             ax.set_ylabel("")
         middle = np.median(comparison.points, axis=0)
-        at = ", ".join(
-            f"{escaped(name)} = {value:.3g}" for name, value in zip(comparison.a.input_names, middle, strict=True)
-        )
-        figure.suptitle(f"others at {at} (medians of the compared places)", fontsize="medium")
+        title = slice_title(comparison.a, (), middle, " (medians of the compared places)", width=90)
+        figure.suptitle(f"others {title}", fontsize="medium")
     for place, ax in enumerate(axes[-1]):
         i = 0 if comparison.a.n_inputs == 1 else place
         ax.set_xlabel(escaped(comparison.a.units.labelled(comparison.a.input_names[i])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,7 @@ from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import Float, InputError
 from itofit.data.notebooks import printed_html
+from itofit.data.units import behind
 from itofit.looking.check.phrases import capitalised, p_text
 from itofit.looking.compare.condition_test import ConditionTest
 from itofit.looking.compare.uncertain_steps import uncertain_steps
@@ -189,12 +191,12 @@ class Comparison:
         return f"Comparison({self.names[0]}, {self.names[1]}: {words})"
 
     def __str__(self) -> str:
-        first, second = self.names
+        (first, second), names = self.names, self.a.output_names
         lines = [f"{second} compared with {first}, at level {self.level:g}", ""]
         lines += self._words("drift", self.drift_test, self.drift_differs)
-        lines += self._where("drift", self.drift, 0.0, "+.3g", "")
+        lines += self._where("drift", self.drift, 0.0, "+.3g", [behind(self.a.units.drift(name)) for name in names])
         lines += self._words("noise", self.noise_test, self.noise_differs)
-        lines += self._where("variance", self.variance_ratio, 1.0, ".3g", " times")
+        lines += self._where("variance", self.variance_ratio, 1.0, ".3g", [" times"] * len(names))
         if self.why_not_tested:
             lines += [f"Not tested: {self.why_not_tested}."]
         if self.answers:
@@ -208,10 +210,10 @@ class Comparison:
         about = f"distance² {test.statistic:.3g} for {test.n_coefficients} coefficients, {p_text(test.p)}"
         return [f"{capitalised(what)}: {verdict} ({about})."]
 
-    def _where(self, what: str, band: Band, none: float, form: str, unit: str) -> list[str]:
+    def _where(self, what: str, band: Band, none: float, form: str, units: Sequence[str]) -> list[str]:
         """For each output the range of the difference, and the share of places at which the band excludes none."""
         lines = []
-        for j, name in enumerate(self.a.output_names):
+        for j, (name, unit) in enumerate(zip(self.a.output_names, units, strict=True)):
             share = float(band.excludes(none)[:, j].mean())
             low, high = band.value[:, j].min(), band.value[:, j].max()
             lines.append(
@@ -239,6 +241,7 @@ class Comparison:
         return {
             "names": list(self.names),
             "level": self.level,
+            "units": self.a.units.as_dict(),
             "drift_differs": self.drift_differs,
             "noise_differs": self.noise_differs,
             "tests": {what: None if own is None else own._asdict() for what, own in tested.items()},

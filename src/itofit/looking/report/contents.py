@@ -71,6 +71,9 @@ def write(
 ) -> Path:
     """Write the page, as `itofit.report` says."""
     target = checked_target(path)
+    if not isinstance(sde, LearnedSDE):
+        advice = "; give the model that it was found for, and it as formula=" if isinstance(sde, Formula) else ""
+        raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, got {type(sde).__name__}{advice}")
     if title is not None and not isinstance(title, str):
         raise InputError(f"title must be a string or None, got {title!r}")
     if saved_as is not None and not isinstance(saved_as, str | os.PathLike):

@@ -29,6 +29,7 @@ import numpy as np
 
 INPUTS = {input_names!r}
 OUTPUTS = {output_names!r}
+UNITS = {units!r}
 '''
 SERIES = """
 def _series(x, omega, beta_real, beta_imag, shift, scale, offset):
@@ -167,6 +168,7 @@ def _head(sde: LearnedSDE | Formula) -> str:
         high=high,
         input_names=list(sde.input_names),
         output_names=list(sde.output_names),
+        units=sde.units.as_dict(),
     )
 
 

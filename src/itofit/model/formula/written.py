@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from itofit._checks import InputError
 from itofit.data.names import plural
-from itofit.data.units import HALF, SUPERSCRIPTS, product, written_in_line
+from itofit.data.units import HALF, SUPERSCRIPTS, UNKNOWN_TIME, product, written_in_line
 from itofit.model.formula.library import Term
 from itofit.model.formula.lines import SYMBOLS, Line, Prediction, Slot
 
@@ -100,13 +101,9 @@ def _measurement_text(formula: Formula) -> str:
     """The errors of measurement that belong to a formula, in a sentence."""
     noise = formula.measurement_noise
     assert noise is not None
-    names = formula.input_names[: formula.n_outputs]
-    shown = [
-        f"{value:.3g} of {name}" if noise.known else f"{value:.3g} ± {error:.2g} of {name}"
-        for value, error, name in zip(noise.sd, noise.sd_std, names, strict=True)
-    ]
+    shown = noise.sd_text(formula.input_names[: formula.n_outputs], formula.units)
     given = ", as given" if noise.known else ", estimated with the coefficients"
-    return f"seen through errors of measurement with standard deviation {', '.join(shown)}{given}"
+    return f"seen through errors of measurement with standard deviation {shown}{given}"
 
 
 def prediction_text(prediction: Prediction) -> str:
@@ -141,14 +138,18 @@ def _coefficient(formula: Formula, line: Line, k: int) -> tuple[str, bool]:
 
 
 def coefficient_unit(formula: Formula, slot: Slot, term: Term) -> str:
-    """The unit of a coefficient: that of its line over that of its term."""
+    """The unit of a coefficient: that of its line over that of its term; empty if one of a variable is not known."""
     units, names = formula.units, formula.output_names
-    factors = [(units.of(names[slot.row]), 1)]
-    if slot.what == "covariance":
-        factors.append((units.of(names[slot.column]), 1))
-    powers = zip(formula.input_names, term.powers, strict=True)
-    clock = (units.time, -HALF if slot.what == "diffusion" else -1)
-    return written_in_line(product([*factors, clock, *((units.of(name), -power) for name, power in powers)]))
+    line = [names[slot.row], names[slot.column]] if slot.what == "covariance" else [names[slot.row]]
+    powers = dict(zip(formula.input_names, term.powers, strict=True))
+    left = Counter(line)
+    left.subtract(powers)
+    involved = [name for name, power in left.items() if power]
+    if not all(units.of(name) for name in involved):
+        return ""
+    clock = (units.time or (UNKNOWN_TIME if involved else ""), -HALF if slot.what == "diffusion" else -1)
+    above = [(units.of(name), 1) for name in line]
+    return written_in_line(product([*above, clock, *((units.of(name), -power) for name, power in powers.items())]))
 
 
 def joined(parts: list[tuple[tuple[str, bool], str]], one: str, minus: str, between: str) -> str:
