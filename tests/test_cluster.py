@@ -3,6 +3,7 @@
 One scheduler and two workers are started for all tests, with small blocks as in this process.
 """
 
+import gc
 import os
 import re
 import signal
@@ -373,7 +374,8 @@ def test_an_interrupt_cancels_all_tasks(client, file):
 
 
 def assert_nothing_is_done(client):
-    """Neither running nor kept, once the tasks that run are at their end."""
+    """Neither running nor kept, once the tasks that run are at their end, and what tests before persisted is let go."""
+    gc.collect()
     for _ in range(100):
         left = client.run_on_scheduler(lambda dask_scheduler: list(map(str, dask_scheduler.tasks)))
         if not left:
