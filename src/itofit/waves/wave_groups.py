@@ -3,6 +3,7 @@
 With m inputs, groups are numbers, in this order:
 
 ==============  ==========================================================================
+then            squares of one input times another, pair by pair downwards
 then            cubes of one input, input by input downwards
 then            squares of one input, input by input downwards
 below −m        products of two inputs, pair by pair downwards
@@ -17,7 +18,7 @@ then            waves that stood out: along one input, in a plane, in all direct
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ import numpy.typing as npt
 from itofit._checks import Float, Int
 
 LINEAR_FREQUENCY, PRODUCT_FREQUENCY = 0.05, 0.1
-"""Of the sines that are linear terms: a hundred times as long as the data; and of the cosines that make products."""
+"""Of the sines that are linear terms: a hundred times as long as the data; and of the waves that make products."""
 POWER_FREQUENCY = 0.2
 """Of a cosine that is a square, and of two sines, one of them three times as short, whose difference is a cube."""
 LONG = (0.0, LINEAR_FREQUENCY, PRODUCT_FREQUENCY, POWER_FREQUENCY, 3 * POWER_FREQUENCY)
@@ -40,22 +41,26 @@ def _supports(m: int) -> list[tuple[int, ...]]:
 
 
 @lru_cache(maxsize=64)
-def _pairs(m: int) -> list[tuple[int, int]]:
-    """The pairs of inputs, in the order of the groups of their products."""
-    return list(combinations(range(m), 2))
+def _monomials(m: int) -> list[tuple[int, ...]]:
+    """The factors of each monomial, in the order of their groups from −m − 1 downwards."""
+    powers = [(i,) * degree for degree in (2, 3) for i in range(m)]
+    return [*combinations(range(m), 2), *powers, *((i, i, j) for i, j in permutations(range(m), 2))]
+
+
+def factors_of_group(group: int, m: int) -> tuple[int, ...]:
+    """The inputs whose product a monomial or a linear term is, as often as they are its factors."""
+    return (group + m,) if group >= -m else _monomials(m)[-m - 1 - group]
 
 
 def inputs_of_group(group: int, m: int) -> tuple[int, ...]:
     """The inputs that the waves of a group move with."""
-    if group < -m - len(_pairs(m)):
-        return ((-m - 1 - group - len(_pairs(m))) % m,)
-    if group < -m:
-        return _pairs(m)[-m - 1 - group]
-    return (group + m,) if group < 0 else _supports(m)[group % len(_supports(m))]
+    if group < 0:
+        return tuple(sorted(set(factors_of_group(group, m))))
+    return _supports(m)[group % len(_supports(m))]
 
 
 def monomials(m: int) -> Int:
-    """The groups of cubes, squares and products of two inputs, ascending."""
+    """The groups of monomials of second and third degree, ascending."""
     return np.arange(first_group(m), -m)
 
 
@@ -64,15 +69,16 @@ def monomial_waves(group: int, m: int) -> tuple[Float, Float]:
 
     A constant and a linear term are left in it.
     """
-    inputs = inputs_of_group(group, m)
-    waves = np.zeros((2, m))
-    if len(inputs) == 2:
-        waves[:, inputs[0]], waves[:, inputs[1]] = PRODUCT_FREQUENCY, (PRODUCT_FREQUENCY, -PRODUCT_FREQUENCY)
-        return waves, np.array([1.0, -1.0, 0.0, 0.0])
-    waves[:, inputs[0]] = POWER_FREQUENCY, 3 * POWER_FREQUENCY
-    if group >= first_group(m) + m:  # a square
-        return waves[:1], np.array([1.0, 0.0])
-    return waves, np.array([0.0, 0.0, 3.0, -1.0])
+    first, *others = factors_of_group(group, m)
+    last, degree = others[-1], 1 + len(others)
+    if last == first:
+        waves = np.zeros((degree - 1, m))
+        waves[:, first] = (POWER_FREQUENCY, 3 * POWER_FREQUENCY)[: degree - 1]
+        return waves, np.array([1.0, 0.0] if degree == 2 else [0.0, 0.0, 3.0, -1.0])
+    waves = np.zeros((degree, m))
+    waves[:2, first] = PRODUCT_FREQUENCY * (degree - 1)
+    waves[:, last] = np.array([1, -1, 1])[:degree] * PRODUCT_FREQUENCY
+    return waves, np.array([1.0, -1.0, 0.0, 0.0] if degree == 2 else [0.0, 0.0, 0.0, 1.0, -1.0, -2.0])
 
 
 def linear_terms(group: Int, m: int) -> npt.NDArray[np.bool_]:
@@ -82,7 +88,7 @@ def linear_terms(group: Int, m: int) -> npt.NDArray[np.bool_]:
 
 def first_group(m: int) -> int:
     """The smallest number of a group."""
-    return -3 * m - len(_pairs(m))
+    return -m - len(_monomials(m))
 
 
 def group_of_inputs(inputs: tuple[int, ...], m: int, *, stood_out: bool = False) -> int:
@@ -120,15 +126,20 @@ def depends_on(groups: Int, inputs: tuple[str, ...]) -> str | None:
     if not len(groups):
         return None
     m = len(inputs)
-    monomials = {inputs_of_group(g, m) for g in groups.tolist() if g < -m}
-    found = {inputs_of_group(g, m) for g in groups.tolist() if g >= -m} | {s for s in monomials if len(s) == 1}
+    monomials = [g for g in sorted(groups.tolist(), reverse=True) if g < -m]
+    powers = {(first,) for first, *others in (factors_of_group(g, m) for g in monomials) if set(others) == {first}}
+    found = powers | {inputs_of_group(g, m) for g in groups.tolist() if g >= -m}
     singles = [inputs[i] for i in range(m) if (i,) in found]
     pairs = [f"{inputs[i]} with {inputs[j]}" for i, j in sorted(s for s in found if len(s) == 2 < m)]
-    products = monomials - found
-    parts = [", ".join(singles)] if singles else []
-    parts += [", ".join(f"{inputs[i]}·{inputs[j]}" for i, j in sorted(products))] if products else []
-    parts += [", ".join(pairs)] if pairs else []
+    products = [_in_words(factors_of_group(g, m), inputs) for g in monomials if inputs_of_group(g, m) not in found]
+    parts = [", ".join(each) for each in (singles, products, pairs) if each]
     parts += ["all inputs together"] if m > 1 and tuple(range(m)) in found else []
     alone = " alone" if len(singles) == 1 < m and len(parts) == 1 else ""
     linearly = (", linearly" if alone else " linearly") if linear_terms(groups, m).all() else ""
     return " and ".join(parts) + alone + linearly
+
+
+def _in_words(factors: tuple[int, ...], inputs: tuple[str, ...]) -> str:
+    """A monomial with the names of the inputs."""
+    powers = {1: "", 2: "²", 3: "³"}
+    return "·".join(inputs[i] + powers[factors.count(i)] for i in dict.fromkeys(factors))

@@ -206,6 +206,8 @@ def given_ridges(ridge: float, n: float, basis: Basis) -> Float:
 def first_ridges(basis: Basis) -> Float:
     """Ridges (G,) to start from: larger for waves in all directions, so that what one input explains is left to it."""
     m, groups = basis.omega.shape[1], basis.groups
+    if basis.without_waves:
+        return np.where(groups >= 0, SWITCHED_OFF, 1.0)
     ridges = np.where((groups == m) & (m > 1), FIRST_RIDGE_OF_ALL, 1.0)
     return np.where((groups > m) & ~stood_out(groups, m), FIRST_RIDGE_OF_PAIRS, ridges)
 

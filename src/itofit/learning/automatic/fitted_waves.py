@@ -37,6 +37,7 @@ class Targets(NamedTuple):
     mean: Float  # (p,): what was taken off the targets
     linear_stays: bool = False  # whether linear terms are never switched off
     polynomial: bool = False  # whether linear terms and monomials are all there seems to be
+    origin: Float | None = None  # (m,): where monomials are zero
     periods: tuple[bool, ...] = ()  # whether each input is periodic; none is, if there are no entries
 
     @property
@@ -116,6 +117,8 @@ def fitted_waves(
     V: Float,
     ridge: float | None,
     monomials: Int | tuple[()] = (),
+    *,
+    without_waves: bool = False,
 ) -> FittedWaves:
     """The regression of V y on linear terms, some monomials and the principal features of some frequencies.
 
@@ -131,6 +134,8 @@ def fitted_waves(
         Algorithm 1's λ, instead of ridges of largest evidence.
     monomials : array of shape (P,), optional
         Groups of monomials.
+    without_waves : bool
+        Switch waves off: what there is to them counts in error bars alone.
     """
     m = targets.n_inputs
     straight = np.flatnonzero(~targets.periodic)  # a periodic input has no linear term
@@ -142,8 +147,9 @@ def fitted_waves(
     order = np.argsort(kind, kind="stable")
     waves, kind = waves[order], kind[order]
     gram, right = targets.equations.real_gram(np.concatenate([waves, np.zeros((1, m))]))
-    basis, A, b = principal_features(waves, kind, gram, right, apart=ridge is None and targets.linear_stays)
-    basis = basis._replace(linear=targets.linear)
+    apart = ridge is None and targets.linear_stays
+    basis, A, b = principal_features(waves, kind, gram, right, apart=apart, origin=targets.origin)
+    basis = basis._replace(linear=targets.linear, without_waves=without_waves)
     return regressed(basis, kind, A, b, targets, V, ridge)
 
 

@@ -123,6 +123,7 @@ class Automatic:
         while True:
             cells = self.plan.gather(self.data, _moves_and_products, self.bar, "reading")
             targets, shown = self._periodic(drift_targets(cells, self.d, self.arff)), _shown(self.bar, "drift")
+            targets = targets._replace(origin=self._origin)
             searched = search(self.task.rng, targets, self.arff, mixed=self.d > 1, found=found, on_iteration=shown)
             n = self.plan.split.n_searched
             if not self.plan.drawn or self.arff.search_rows is not None or n == self.plan.most_rows:
@@ -138,10 +139,16 @@ class Automatic:
         drift = drift_of_one_covariance(best, cells, rows, ridge)
         basis = with_odds(best.basis, drift)
         if basis.odds.any() and ridge is None:
-            best = best._replace(basis=basis)
+            searched = searched.with_linear(basis.linear)
+            best = searched.simplest
             drift = drift_of_one_covariance(best, cells, rows, ridge)
-            searched = searched._replace(best=best)
         return LearnedDrift(drift, searched, best, cells, rows)
+
+    @property
+    def _origin(self) -> Float:
+        """Zero of each input where it lies within the data, else their middle, scaled: shape (m,)."""
+        low, high = self.task.survey.low, self.task.survey.high
+        return np.where((low <= 0) & (high >= 0), self.scaling.points(np.zeros((1, len(low))))[0], 0.0)
 
     def _periodic(self, targets: Targets) -> Targets:
         """Targets that know which inputs are periodic."""

@@ -5,7 +5,7 @@ frequencies, the principal components of the waves are features X of mean zero a
 variance is a share μ of the largest has the penalty 1/μ (`itofit.learning.automatic.evidence`).
 
 Linear terms are groups as well, one for each input: sines so long that they are straight on the data, without cosines.
-So are monomials, products of two inputs, squares and cubes: sums of a few waves that are as long. Waves of the same
+So are monomials of second and third degree: sums of a few waves that are as long. Waves of the same
 inputs are taken without what linear terms and monomials explain of them.
 """
 
@@ -56,6 +56,7 @@ class Features(NamedTuple):
     group: Int  # (R,): see `itofit.waves.wave_groups`
     largest: Float  # (G,): the largest variance of a principal component of each group
     linear: LinearPrior | None = None  # of linear terms that are never switched off; None: they are like other groups
+    without_waves: bool = False  # whether waves are switched off from the beginning
 
 
 class Basis(Features):
@@ -151,6 +152,7 @@ class Basis(Features):
             group=self.group[kept],
             largest=self.largest[np.isin(self.groups, groups)],
             linear=self.linear,
+            without_waves=self.without_waves,
         )
 
 
@@ -164,7 +166,7 @@ def with_intercept(X: Float) -> Float:
 
 
 def principal_features(
-    omega: Float, group: Int, gram: Float, right: Float, *, apart: bool = True
+    omega: Float, group: Int, gram: Float, right: Float, *, apart: bool = True, origin: Float | None = None
 ) -> tuple[Basis, Float, Float]:
     """The principal features of grouped frequencies, with their A (R, R) and b (R, p).
 
@@ -178,6 +180,8 @@ def principal_features(
     apart : bool
         Take from waves what linear terms and monomials of the same inputs explain of them, so that each group has its
         own to say.
+    origin : array of shape (m,), optional
+        Where monomials are zero; at u = 0 if left out.
     """
     K, m = omega.shape
     waves, one = np.r_[0:K, K + 1 : 2 * K + 1], K
@@ -186,7 +190,7 @@ def principal_features(
     G = gram[np.ix_(waves, waves)] / total - np.outer(mean, mean)
     b = right[waves] - np.outer(mean, right[one])
     monomials = np.unique(group[group < -m])
-    E = _with_monomials(group, monomials, m)  # waves, then monomials, from waves
+    E = _with_monomials(omega, group, monomials, np.zeros(m) if origin is None else origin)  # waves, then monomials, from waves
     G = E.T @ G @ E
     # Where each group stands among waves and monomials; of linear terms the sine alone
     own_group = np.concatenate([np.where(group < 0, np.inf, group), np.where(group < -m, np.inf, group), monomials])
@@ -197,8 +201,9 @@ def principal_features(
         for g in np.unique(group).tolist():
             places, inputs = np.flatnonzero(own_group == g), set(inputs_of_group(g, m))
             simpler = [k for k in simple if inputs.issuperset(inputs_of_group(int(own_group[k]), m))]
-            explain = np.array(simpler if apart and (g >= 0 or g < -m) else [], dtype=int)
-            part, share = _principal(G, places, explain[own_group[explain] > g] if g < 0 else explain)
+            if g < 0:
+                simpler = [k for k in simpler if g < -m <= own_group[k]]  # monomials do without linear terms alone
+            part, share = _principal(G, places, np.array(simpler if apart else [], dtype=int))
             if len(monomials):
                 sure = np.sqrt(((E @ part) ** 2).sum(axis=0)) < MOST_AMPLITUDE
                 part, share = part[:, sure], share[sure]
@@ -214,13 +219,15 @@ def principal_features(
         return basis, A, T.T @ b
 
 
-def _with_monomials(group: Int, monomials: Int, m: int) -> Float:
+def _with_monomials(omega: Float, group: Int, monomials: Int, origin: Float) -> Float:
     """The matrix (2K, 2K + P) from waves to waves and monomials, which are sums of a few of them."""
-    K = len(group)
+    K, m = omega.shape
     E = np.eye(2 * K, 2 * K + len(monomials))
     for k, g in enumerate(monomials.tolist()):
         places = np.flatnonzero(group == g)
-        E[np.concatenate([places, K + places]), 2 * K + k] = monomial_waves(g, m)[1]
+        cosines, sines = np.split(monomial_waves(g, m)[1], 2)
+        moved = (cosines - 1j * sines) * np.exp(-1j * omega[places] @ origin)
+        E[places, 2 * K + k], E[K + places, 2 * K + k] = moved.real, -moved.imag
     return E
 
 

@@ -1,7 +1,8 @@
 """Monomials that a drift depends on: one amplitude each, where waves would need several.
 
-Squares and cubes of one input, and products of two. They are tried beside linear terms and waves along single inputs.
-Squares and cubes are kept where they leave nothing for waves to explain; otherwise waves do without them.
+Squares and cubes of one input, products of two, and squares of one times another. They are tried beside linear terms and
+waves along single inputs. All but products of two are kept where they leave nothing for waves to explain; otherwise
+waves do without them.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from itofit._checks import Int
 from itofit.learning.automatic.evidence import amplitude_ridges, solve_penalised
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves
 from itofit.model.training import SWITCHED_OFF
-from itofit.waves.wave_groups import inputs_of_group, monomials
+from itofit.waves.wave_groups import factors_of_group, inputs_of_group, monomials
 
 FALSE_ALARM = 0.01
 """Probability that noise alone makes a monomial stand out, over all monomials and outputs."""
 GAIN_OF_PRODUCT = 15.0
 """Log-evidence that each product must gain: a single amplitude leaves out of error bars what else there may be."""
+MOST_INPUTS = 5
+"""With which the square of an input times another is tried: there are many with more."""
 NO_MONOMIALS = np.array([], dtype=int)
 
 
@@ -37,18 +40,30 @@ def with_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Tar
     """
     (omega, group), m, doubted = fit.walking, targets.n_inputs, targets._replace(polynomial=True)
     standing, chosen = _standing(fit, targets), NO_MONOMIALS
-    size = np.array([len(inputs_of_group(g, m)) for g in standing.tolist()], dtype=int)
-    products = standing[size == 2]
+    is_product = np.array([len(set(factors_of_group(g, m))) == len(factors_of_group(g, m)) for g in standing.tolist()], dtype=bool)
+    products = standing[is_product]
     if len(products):
         other = fitted_waves(omega, group, fit.found, targets, fit.V, None, products)
         if other.log_evidence - fit.log_evidence > GAIN_OF_PRODUCT * len(products):
             fit, chosen = other, products
-    all_there_is = np.sort(np.concatenate([standing[size == 1], chosen]))
+    all_there_is = np.sort(np.concatenate([standing[~is_product], chosen]))
     if len(all_there_is):
         other = fitted_waves(omega, group, fit.found, doubted, fit.V, None, all_there_is)
         if _explains_all(other) and (other.log_evidence > fit.log_evidence or len(all_there_is) == len(chosen)):
             return other, doubted, all_there_is
     return fit, targets, chosen
+
+
+def polynomial(fit: FittedWaves, targets: Targets) -> FittedWaves:
+    """A fit of linear terms and all monomials, with the waves of another switched off; parameters as above."""
+    m = targets.n_inputs
+    return fitted_waves(*fit.walking, fit.found, targets, fit.V, None, _tried(targets), without_waves=True)
+
+
+def _tried(targets: Targets) -> Int:
+    """The groups of monomials that a drift may have."""
+    m = targets.n_inputs
+    return np.array([g for g in monomials(m).tolist() if not targets.periodic[list(inputs_of_group(g, m))].any() and (m <= MOST_INPUTS or len(factors_of_group(g, m)) != len(inputs_of_group(g,m)) + 1 or len(inputs_of_group(g,m))==1)], dtype=int)
 
 
 def _explains_all(fit: FittedWaves) -> bool:
@@ -61,8 +76,7 @@ def _standing(fit: FittedWaves, targets: Targets) -> Int:
     """The groups of monomials that stand out beside linear terms and the waves of a fit along single inputs."""
     m, V = targets.n_inputs, fit.V
     omega, group = fit.walking
-    along, groups = group < m, monomials(m)
-    groups = groups[[not targets.periodic[list(inputs_of_group(g, m))].any() for g in groups.tolist()]]
+    along, groups = group < m, _tried(targets)
     if not len(groups):
         return NO_MONOMIALS
     fit = fitted_waves(omega[along], group[along], fit.found, targets, V, None, groups)

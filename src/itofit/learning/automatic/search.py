@@ -31,8 +31,8 @@ from itofit._checks import Float
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves, noise_units, regressed
 from itofit.learning.automatic.harmonics import stretched
 from itofit.learning.automatic.known_sums import KnownSums
-from itofit.learning.automatic.principal import Basis
-from itofit.learning.automatic.product_terms import NO_MONOMIALS, with_monomials
+from itofit.learning.automatic.principal import Basis, LinearPrior
+from itofit.learning.automatic.product_terms import NO_MONOMIALS, polynomial, with_monomials
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
 from itofit.waves.normal_equations import GriddedNormalEquations
@@ -87,6 +87,13 @@ class Searched(NamedTuple):
     def simplest(self) -> FittedWaves:
         """The simplest of them whose evidence is about the largest."""
         return simplest(self.candidates, lambda waves: waves.log_evidence)
+
+    def with_linear(self, prior: LinearPrior | None) -> Searched:
+        """The same where something else is assumed of linear terms."""
+        best, *clouds = (
+            waves._replace(basis=waves.basis._replace(linear=prior)) for waves in (self.best, *self.clouds)
+        )
+        return self._replace(best=best, clouds=tuple(clouds))
 
     def training(self, arff: ARFF, basis: Basis | None, ridges: Float, determined: float) -> Training:
         """The record of a training that ended with these features, ridges and amplitudes."""
@@ -154,6 +161,8 @@ def search(
         V = noise_units(start, targets)
         start = regressed(*start[:4], targets, V, arff.ridge)
     judge = _Judge(start, on_iteration)
+    if targets.linear_stays and arff.ridge is None and arff.n_features is None:
+        judge.clouds.append(polynomial(start, targets))
     walk = Walk(rng, targets, arff, V, omega, group, monomials)
     _look_first(walk, judge, none if found is None else found)
     n_left = walk.seed()
@@ -241,7 +250,7 @@ def _look_first(walk: Walk, judge: _Judge, found: Float) -> None:
     for times in SHORTER.get(walk.n_inputs, SHORTER_MANY) if walk.targets.linear_stays else ():
         walk.go_to(stretched(walk.rng, omega, times, walk.reach, walk.targets.periodic), group, found)
         shorter = walk.fitted()
-        if judge.clouds:
+        if walk.n_inputs == 1 and walk.arff.ridge is None:
             judge.clouds.append(shorter)
         if shorter.log_evidence > start.log_evidence:
             judge(0, walk.look(shorter), least_gain=0.0)  # for as much evidence the more flexible ones
