@@ -123,12 +123,13 @@ def _used_and_doubted(solved: Solved) -> tuple[Int, Float]:
     Of a group that was switched off the data say that its amplitudes are hardly larger than what noise makes them.
     """
     A, P, group = solved.A, solved.P.copy(), solved.group
+    unseen = next((prior.unseen for prior in solved.stays.values()), 1.0)
     used = np.ones(len(P), dtype=bool)
     for own in (np.flatnonzero(group == g) for g in np.unique(group[group >= 0])):
         smallest = P[own].min()
         if smallest >= SWITCHED_OFF:
             used[own] = False
-            P[own] *= np.diagonal(A)[own].mean() / smallest
+            P[own] *= np.diagonal(A)[own].mean() / (unseen * smallest)
     return np.flatnonzero(used), P
 
 

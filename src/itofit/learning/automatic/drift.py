@@ -264,11 +264,11 @@ def drift_of_one_covariance(waves: FittedWaves, cells: Cells, rows: DriftCells, 
     return f
 
 
-def with_odds(basis: Basis, drift: Drift) -> Basis:
-    """A basis that knows how likely linear terms are zero, from those of a drift of several inputs and many data."""
+def odds_of_terms(basis: Basis, drift: Drift) -> float:
+    """How likely linear terms are zero, from those of a drift of several inputs and many data; zero if not known."""
     linear, m = basis.linear, basis.omega.shape[1]
     if linear is None or linear.doubt > 0 or m == 1:
-        return basis
+        return 0.0
     places = 1 + np.flatnonzero(linear_terms(basis.group, m))
     squares = []
     for A, b, P, c, *_ in drift.systems:
@@ -277,7 +277,7 @@ def with_odds(basis: Basis, drift: Drift) -> Basis:
         own = (np.arange(0, len(c), size)[:, None] + places).ravel()
         variance = inverse_diagonal[own]
         squares.append(c[own] ** 2 / (variance * np.maximum(1 - P[own] * variance, 1e-9)))
-    return basis._replace(linear=linear._replace(odds=odds_of_zero(np.concatenate(squares))))
+    return odds_of_zero(np.concatenate(squares))
 
 
 def precision_of(covariance: Float, N: float) -> Float:

@@ -34,8 +34,8 @@ from itofit.learning.automatic.drift import (
     DriftCells,
     cells_with,
     drift_of_one_covariance,
+    odds_of_terms,
     weighted_drift,
-    with_odds,
 )
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
 from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_of_rows, products_on_grid
@@ -137,9 +137,9 @@ class Automatic:
         best, ridge = searched.simplest, self.arff.ridge
         rows = cells_with(best.basis, cells, self.d)
         drift = drift_of_one_covariance(best, cells, rows, ridge)
-        basis = with_odds(best.basis, drift)
-        if basis.odds.any() and ridge is None:
-            searched = searched.with_linear(basis.linear)
+        odds = odds_of_terms(best.basis, drift)
+        if odds and ridge is None:
+            searched = searched.with_odds(odds)
             best = searched.simplest
             drift = drift_of_one_covariance(best, cells, rows, ridge)
         return LearnedDrift(drift, searched, best, cells, rows)

@@ -43,6 +43,7 @@ class LinearPrior(NamedTuple):
     doubt: float  # amplitudes' worth, as of other groups
     doubt_of_waves: float  # of the groups beside them
     least: float  # least square of an amplitude, in units of what noise makes of it
+    unseen: float = 1.0  # square of an amplitude that is switched off, in the same units, for error bars
     odds: float = 0.0  # of zero, see `itofit.learning.automatic.sparsity`; zero: not known, `least` is assumed
 
 
@@ -137,6 +138,10 @@ class Basis(Features):
             offset=intercept - self.mean @ c,
         )
 
+    def with_odds(self, odds: float) -> Basis:
+        """The same where it is known how likely linear terms are zero."""
+        return self if self.linear is None else self._replace(linear=self.linear._replace(odds=odds))
+
     def of_groups(self, groups: Int) -> Basis:
         """The features of some groups alone."""
         kept = np.isin(self.group, groups)
@@ -190,7 +195,9 @@ def principal_features(
     G = gram[np.ix_(waves, waves)] / total - np.outer(mean, mean)
     b = right[waves] - np.outer(mean, right[one])
     monomials = np.unique(group[group < -m])
-    E = _with_monomials(omega, group, monomials, np.zeros(m) if origin is None else origin)  # waves, then monomials, from waves
+    E = _with_monomials(
+        omega, group, monomials, np.zeros(m) if origin is None else origin
+    )  # waves, then monomials, from waves
     G = E.T @ G @ E
     # Where each group stands among waves and monomials; of linear terms the sine alone
     own_group = np.concatenate([np.where(group < 0, np.inf, group), np.where(group < -m, np.inf, group), monomials])

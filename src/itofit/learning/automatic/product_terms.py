@@ -1,13 +1,17 @@
 """Monomials that a drift depends on: one amplitude each, where waves would need several.
 
-Squares and cubes of one input, products of two, and squares of one times another. They are tried beside linear terms and
-waves along single inputs. All but products of two are kept where they leave nothing for waves to explain; otherwise
-waves do without them.
+Squares and cubes of one input, products of two, and squares of one times another, where inputs are zero or, if that is
+far from the data, in the middle of them. They are tried beside linear terms and waves along single inputs. All but
+products of two are kept where they leave nothing for waves to explain; otherwise waves do without them.
+
+Linear terms and monomials alone are a candidate as well, a polynomial of few terms: see
+`itofit.learning.automatic.search`.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import scipy.special
 
 from itofit._blocks import one_blas_thread
@@ -40,7 +44,7 @@ def with_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Tar
     """
     (omega, group), m, doubted = fit.walking, targets.n_inputs, targets._replace(polynomial=True)
     standing, chosen = _standing(fit, targets), NO_MONOMIALS
-    is_product = np.array([len(set(factors_of_group(g, m))) == len(factors_of_group(g, m)) for g in standing.tolist()], dtype=bool)
+    is_product = np.array([_is_product(g, m) for g in standing.tolist()], dtype=bool)
     products = standing[is_product]
     if len(products):
         other = fitted_waves(omega, group, fit.found, targets, fit.V, None, products)
@@ -55,15 +59,32 @@ def with_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Tar
 
 
 def polynomial(fit: FittedWaves, targets: Targets) -> FittedWaves:
-    """A fit of linear terms and all monomials, with the waves of another switched off; parameters as above."""
-    m = targets.n_inputs
+    """A fit of linear terms and all monomials, with the waves of another switched off.
+
+    Parameters
+    ----------
+    fit : FittedWaves
+        With waves that are short enough to tell error bars what a polynomial may lack.
+    targets : Targets
+    """
     return fitted_waves(*fit.walking, fit.found, targets, fit.V, None, _tried(targets), without_waves=True)
 
 
 def _tried(targets: Targets) -> Int:
-    """The groups of monomials that a drift may have."""
+    """The groups of monomials that are tried."""
     m = targets.n_inputs
-    return np.array([g for g in monomials(m).tolist() if not targets.periodic[list(inputs_of_group(g, m))].any() and (m <= MOST_INPUTS or len(factors_of_group(g, m)) != len(inputs_of_group(g,m)) + 1 or len(inputs_of_group(g,m))==1)], dtype=int)
+    return np.array([g for g in monomials(m).tolist() if _may_be(g, m, targets.periodic)], dtype=int)
+
+
+def _may_be(group: int, m: int, periodic: npt.NDArray[np.bool_]) -> bool:
+    """Whether a monomial is tried; periodic inputs have none."""
+    inputs = list(inputs_of_group(group, m))
+    return not periodic[inputs].any() and (m <= MOST_INPUTS or len(inputs) == 1 or _is_product(group, m))
+
+
+def _is_product(group: int, m: int) -> bool:
+    """Whether a monomial is the product of two inputs, each of them once."""
+    return factors_of_group(group, m) == inputs_of_group(group, m)
 
 
 def _explains_all(fit: FittedWaves) -> bool:

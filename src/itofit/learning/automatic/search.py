@@ -31,7 +31,7 @@ from itofit._checks import Float
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves, noise_units, regressed
 from itofit.learning.automatic.harmonics import stretched
 from itofit.learning.automatic.known_sums import KnownSums
-from itofit.learning.automatic.principal import Basis, LinearPrior
+from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.product_terms import NO_MONOMIALS, polynomial, with_monomials
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
@@ -88,11 +88,9 @@ class Searched(NamedTuple):
         """The simplest of them whose evidence is about the largest."""
         return simplest(self.candidates, lambda waves: waves.log_evidence)
 
-    def with_linear(self, prior: LinearPrior | None) -> Searched:
-        """The same where something else is assumed of linear terms."""
-        best, *clouds = (
-            waves._replace(basis=waves.basis._replace(linear=prior)) for waves in (self.best, *self.clouds)
-        )
+    def with_odds(self, odds: float) -> Searched:
+        """The same where it is known how likely linear terms are zero."""
+        best, *clouds = (waves._replace(basis=waves.basis.with_odds(odds)) for waves in (self.best, *self.clouds))
         return self._replace(best=best, clouds=tuple(clouds))
 
     def training(self, arff: ARFF, basis: Basis | None, ridges: Float, determined: float) -> Training:
@@ -161,8 +159,6 @@ def search(
         V = noise_units(start, targets)
         start = regressed(*start[:4], targets, V, arff.ridge)
     judge = _Judge(start, on_iteration)
-    if targets.linear_stays and arff.ridge is None and arff.n_features is None:
-        judge.clouds.append(polynomial(start, targets))
     walk = Walk(rng, targets, arff, V, omega, group, monomials)
     _look_first(walk, judge, none if found is None else found)
     n_left = walk.seed()
@@ -245,11 +241,14 @@ def _look_first(walk: Walk, judge: _Judge, found: Float) -> None:
         walk.go_to(omega, group, found)
         if len(found) or not walk.targets.periodic.all():  # there are linear terms, or waves that stood out before
             judge(0, walk.look(walk.fitted_without_long_waves()))  # long ones distort peaks of hardly shorter ones
+    chosen = walk.targets.linear_stays and walk.arff.ridge is None and walk.arff.n_features is None
     if walk.n_inputs == 1 and walk.targets.linear_stays and walk.arff.ridge is None:
         judge.clouds.append(start)
     for times in SHORTER.get(walk.n_inputs, SHORTER_MANY) if walk.targets.linear_stays else ():
         walk.go_to(stretched(walk.rng, omega, times, walk.reach, walk.targets.periodic), group, found)
         shorter = walk.fitted()
+        if chosen and times == SHORTER_MANY[0]:
+            judge.clouds.insert(0, polynomial(shorter, walk.targets))
         if walk.n_inputs == 1 and walk.arff.ridge is None:
             judge.clouds.append(shorter)
         if shorter.log_evidence > start.log_evidence:
