@@ -10,7 +10,7 @@ import numpy.typing as npt
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.learning.automatic.evidence import Regression, regress, start_of_regressions
-from itofit.learning.automatic.principal import DOUBT, DOUBT_BESIDE_POLYNOMIAL, Basis, LinearPrior, principal_features
+from itofit.learning.automatic.principal import DOUBT, DOUBT_BESIDE_LINEAR, Basis, LinearPrior, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import NormalEquations
 from itofit.waves.wave_groups import LINEAR_FREQUENCY, group_of_wave, monomial_waves, stood_out
@@ -40,7 +40,6 @@ class Targets(NamedTuple):
     spread: Float  # (m,): by how much the range of the points exceeds that of most of them
     mean: Float  # (p,): what was taken off the targets
     linear_stays: bool = False  # whether linear terms are never switched off
-    polynomial: bool = False  # whether linear terms and monomials are all there seems to be
     origin: Float | None = None  # (m,): where monomials are zero
     periods: tuple[bool, ...] = ()  # whether each input is periodic; none is, if there are no entries
 
@@ -60,7 +59,7 @@ class Targets(NamedTuple):
         if not self.linear_stays:
             return None
         share = min(1.0, self.n / (ROWS_OF_DOUBT * self.n_inputs**2))
-        of_waves = DOUBT_BESIDE_POLYNOMIAL if self.n_inputs == 1 or self.polynomial else DOUBT
+        of_waves = DOUBT_BESIDE_LINEAR if self.n_inputs == 1 else DOUBT
         return LinearPrior(doubt=1 - share, doubt_of_waves=of_waves, least=LEAST_SQUARE * share)
 
 

@@ -29,11 +29,11 @@ LEAST_VARIANCE = 1e-9
 MOST_AMPLITUDE = 2e5
 """Of waves in a feature of unit variance: with larger ones, rounding of sums over the data is felt in it. Beside
 monomials, small differences of long waves, there may be little else where nearly all data are at one place."""
-DOUBT, DOUBT_BESIDE_POLYNOMIAL = 1.0, 2.0
+DOUBT, DOUBT_BESIDE_LINEAR = 1.0, 2.0
 """Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off.
 
-Beside the linear term of a single input, and beside monomials that seem to be all, waves must explain more: what is
-linear or a polynomial is to stay so. Otherwise what several inputs have to say is divided among groups.
+Beside the linear term of a single input waves must explain more: what is linear is to stay so. Otherwise what several
+inputs have to say is divided among groups.
 """
 
 

@@ -1,11 +1,9 @@
 """Monomials that a drift depends on: one amplitude each, where waves would need several.
 
-Squares and cubes of one input, products of two, and squares of one times another, where inputs are zero or, if that is
-far from the data, in the middle of them. They are tried beside linear terms and waves along single inputs. All but
-products of two are kept where they leave nothing for waves to explain; otherwise waves do without them.
-
-Linear terms and monomials alone are a candidate as well, a polynomial of few terms: see
-`itofit.learning.automatic.search`.
+Squares and cubes of one input, products of two, and squares of one times another, around where inputs are zero or, if
+that is not within the data, around the middle of these. Products that stand out beside linear terms and waves along
+single inputs are terms beside waves. All monomials without any waves are a polynomial of which the evidence keeps few
+terms: a candidate for the drift, see `itofit.learning.automatic.search`.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Int
 from itofit.learning.automatic.evidence import amplitude_ridges, solve_penalised
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves
-from itofit.model.training import SWITCHED_OFF
 from itofit.waves.wave_groups import factors_of_group, inputs_of_group, monomials
 
 FALSE_ALARM = 0.01
@@ -30,10 +27,8 @@ MOST_INPUTS = 5
 NO_MONOMIALS = np.array([], dtype=int)
 
 
-def with_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Targets, Int]:
-    """A fit of long waves, with the monomials that stand out if they make it more evident; which ones.
-
-    Where they seem to be all that the drift is made of the targets say so.
+def with_products(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Int]:
+    """A fit of long waves, with the products of two inputs that stand out if they make it more evident; which ones.
 
     Parameters
     ----------
@@ -42,20 +37,12 @@ def with_monomials(fit: FittedWaves, targets: Targets) -> tuple[FittedWaves, Tar
     targets : Targets
         Of two and more inputs.
     """
-    (omega, group), m, doubted = fit.walking, targets.n_inputs, targets._replace(polynomial=True)
-    standing, chosen = _standing(fit, targets), NO_MONOMIALS
-    is_product = np.array([_is_product(g, m) for g in standing.tolist()], dtype=bool)
-    products = standing[is_product]
+    products = _standing(fit, targets)
     if len(products):
-        other = fitted_waves(omega, group, fit.found, targets, fit.V, None, products)
+        other = fitted_waves(*fit.walking, fit.found, targets, fit.V, None, products)
         if other.log_evidence - fit.log_evidence > GAIN_OF_PRODUCT * len(products):
-            fit, chosen = other, products
-    all_there_is = np.sort(np.concatenate([standing[~is_product], chosen]))
-    if len(all_there_is):
-        other = fitted_waves(omega, group, fit.found, doubted, fit.V, None, all_there_is)
-        if _explains_all(other) and (other.log_evidence > fit.log_evidence or len(all_there_is) == len(chosen)):
-            return other, doubted, all_there_is
-    return fit, targets, chosen
+            return other, products
+    return fit, NO_MONOMIALS
 
 
 def polynomial(fit: FittedWaves, targets: Targets) -> FittedWaves:
@@ -87,14 +74,8 @@ def _is_product(group: int, m: int) -> bool:
     return factors_of_group(group, m) == inputs_of_group(group, m)
 
 
-def _explains_all(fit: FittedWaves) -> bool:
-    """Whether nothing is left for waves beside linear terms and monomials."""
-    waves = fit.basis.groups >= 0
-    return all((own.ridges[waves] >= SWITCHED_OFF).all() for own in fit.fits)
-
-
 def _standing(fit: FittedWaves, targets: Targets) -> Int:
-    """The groups of monomials that stand out beside linear terms and the waves of a fit along single inputs."""
+    """The groups of products that stand out beside linear terms, other monomials and waves along single inputs."""
     m, V = targets.n_inputs, fit.V
     omega, group = fit.walking
     along, groups = group < m, _tried(targets)
@@ -108,4 +89,5 @@ def _standing(fit: FittedWaves, targets: Targets) -> Int:
         with one_blas_thread:
             variance = own.variance * solve_penalised(fit.A, fit.b @ V[j], P)[1]
         squares[np.searchsorted(groups, fit.basis.group[places]), j] = own.c[places] ** 2 / variance[places]
-    return np.asarray(groups[squares.max(axis=1) > scipy.special.chdtri(1, FALSE_ALARM / squares.size)])
+    is_product = np.array([_is_product(g, m) for g in groups.tolist()])
+    return np.asarray(groups[is_product & (squares.max(axis=1) > scipy.special.chdtri(1, FALSE_ALARM / squares.size))])

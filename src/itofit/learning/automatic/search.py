@@ -32,7 +32,7 @@ from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_
 from itofit.learning.automatic.harmonics import stretched
 from itofit.learning.automatic.known_sums import KnownSums
 from itofit.learning.automatic.principal import Basis
-from itofit.learning.automatic.product_terms import NO_MONOMIALS, polynomial, with_monomials
+from itofit.learning.automatic.product_terms import NO_MONOMIALS, polynomial, with_products
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
 from itofit.waves.normal_equations import GriddedNormalEquations
@@ -152,14 +152,14 @@ def search(
     group = groups_for(targets.n, targets.n_inputs, arff.n_features)
     omega, none = long_waves(rng, group, targets), np.empty((0, targets.n_inputs))
     V = np.diag(np.sqrt(targets.n / np.diagonal(targets.squares)))
-    start, monomials = fitted_waves(omega, group, none, targets, V, arff.ridge), NO_MONOMIALS
+    start, products = fitted_waves(omega, group, none, targets, V, arff.ridge), NO_MONOMIALS
     if targets.linear_stays and targets.n_inputs > 1 and arff.ridge is None and arff.n_features is None:
-        start, targets, monomials = with_monomials(start, targets)
+        start, products = with_products(start, targets)
     for _ in range(ROUNDS_OF_UNITS if mixed else 0):
         V = noise_units(start, targets)
         start = regressed(*start[:4], targets, V, arff.ridge)
     judge = _Judge(start, on_iteration)
-    walk = Walk(rng, targets, arff, V, omega, group, monomials)
+    walk = Walk(rng, targets, arff, V, omega, group, products)
     _look_first(walk, judge, none if found is None else found)
     n_left = walk.seed()
     n_standing_out = len(walk.found) + n_left
