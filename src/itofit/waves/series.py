@@ -70,7 +70,10 @@ def real_sum(omega: Float, beta: Complex, u: Float) -> Float:
     array of shape (n, p)
         Column by column in memory, as it is made: sums over rows are faster where columns are few.
     """
-    if len(u) >= FEWEST_POINTS and u.shape[1] <= 3:
+    used = beta.any(axis=1)  # waves of groups that were switched off have amplitudes of zero
+    if not used.all():
+        omega, beta = omega[used], beta[used]
+    if len(u) >= FEWEST_POINTS and u.shape[1] <= 3 and len(omega):
         low, high = column_range(u)
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
         theta = np.abs(omega).max(axis=0) * half

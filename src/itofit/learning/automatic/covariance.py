@@ -145,7 +145,7 @@ def fit_covariance(
             first = STEPS_OF_FREEDOM
     with one_blas_thread:
         for added in _added(link, shape, basis, start):
-            more = products._replace(S=products.S + added * products.count[:, None] * diagonal)
+            more = products.with_added(added, diagonal)
             scoring = scored(scoring, more, basis, ridge, first)
             fits.append(_judged(scoring, more, products.S, added, basis, ridge))
         best = min(fits, key=lambda fit: fit.cv_nll)

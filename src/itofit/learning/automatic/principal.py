@@ -186,8 +186,10 @@ def principal_features(
     G = gram[np.ix_(waves, waves)] / total - np.outer(mean, mean)
     b = right[waves] - np.outer(mean, right[one])
     monomials = np.unique(group[group < -m])
-    E = _with_monomials(group, monomials, m)  # waves, then monomials, from waves
-    G = E.T @ G @ E
+    E = _monomials_of_waves(group, monomials, m)
+    if len(monomials):  # waves, then monomials
+        mixed = G @ E
+        G = np.block([[G, mixed], [mixed.T, E.T @ mixed]])
     # Where each group stands among waves and monomials; of linear terms the sine alone
     own_group = np.concatenate([np.where(group < 0, np.inf, group), np.where(group < -m, np.inf, group), monomials])
     simple = np.flatnonzero((own_group < 0) & (np.diagonal(G) > LEAST_VARIANCE**2))
@@ -200,7 +202,7 @@ def principal_features(
             explain = np.array(simpler if apart and (g >= 0 or g < -m) else [], dtype=int)
             part, share = _principal(G, places, explain[own_group[explain] > g] if g < 0 else explain)
             if len(monomials):
-                sure = np.sqrt(((E @ part) ** 2).sum(axis=0)) < MOST_AMPLITUDE
+                sure = np.sqrt((_of_waves(part, E) ** 2).sum(axis=0)) < MOST_AMPLITUDE
                 part, share = part[:, sure], share[sure]
             parts.append(part)
             penalties.append(1 / share)
@@ -209,19 +211,24 @@ def principal_features(
                 largest.append(1.0 if g < 0 else 1 / float((part[places, -1] ** 2).sum()))
         T = np.concatenate(parts, axis=1)
         A = total * (T.T @ G @ T)
-        T = E @ T
+        T = _of_waves(T, E)
         basis = Basis(omega, T, mean @ T, np.concatenate(penalties), np.concatenate(groups), np.array(largest))
         return basis, A, T.T @ b
 
 
-def _with_monomials(group: Int, monomials: Int, m: int) -> Float:
-    """The matrix (2K, 2K + P) from waves to waves and monomials, which are sums of a few of them."""
+def _monomials_of_waves(group: Int, monomials: Int, m: int) -> Float:
+    """The coefficients (2K, P) of monomials, which are sums of a few waves."""
     K = len(group)
-    E = np.eye(2 * K, 2 * K + len(monomials))
+    E = np.zeros((2 * K, len(monomials)))
     for k, g in enumerate(monomials.tolist()):
         places = np.flatnonzero(group == g)
-        E[np.concatenate([places, K + places]), 2 * K + k] = monomial_waves(g, m)[1]
+        E[np.concatenate([places, K + places]), k] = monomial_waves(g, m)[1]
     return E
+
+
+def _of_waves(T: Float, E: Float) -> Float:
+    """Coefficients (2K, R) of waves alone, from those (2K + P, R) of waves and monomials."""
+    return T[: len(E)] + E @ T[len(E) :] if E.shape[1] else T
 
 
 def _principal(G: Float, places: Int, linear: Int) -> tuple[Float, Float]:

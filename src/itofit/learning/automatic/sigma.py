@@ -61,11 +61,18 @@ class Sigma(NamedTuple):
     def at(self, u: Float) -> Float:
         """Σ at scaled points, shape (n, d, d)."""
         sums = np.zeros((len(u), self.fit.shape.n_entries)) if self.basis is None else self.basis.sums(u, self.fit.c)
-        return np.asarray(self.L @ self.fit.of_sums(sums) @ self.L.T)
+        return self._in_units(self.fit.of_sums(sums))
 
     def of_features(self, X: Float) -> Float:
         """Σ for features X (n, R), shape (n, d, d)."""
-        return np.asarray(self.L @ self.fit.at(X) @ self.L.T)
+        return self._in_units(self.fit.at(X))
+
+    def _in_units(self, C: Float) -> Float:
+        """L C Lᵀ (n, d, d)."""
+        if self.fit.shape.separate:  # L is diagonal, too
+            unit = np.diagonal(self.L)
+            return np.asarray(unit[:, None] * C * unit)
+        return np.asarray(self.L @ C @ self.L.T)
 
     def precision(self, X: Float) -> Float:
         """Σ⁻¹ for features X (n, R); one for all if it is constant."""
