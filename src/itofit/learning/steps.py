@@ -221,12 +221,17 @@ class _Places:
 
     def covariance(self, sigma: Sigma) -> Float:
         """A covariance at the places: shape (n, d, d)."""
-        return symmetric(sigma.at(self.scaling.points(self.x)))
+        return self.covariance_at(self.x, sigma)
+
+    def covariance_at(self, x: Float, sigma: Sigma) -> Float:
+        """A covariance at inputs x (n, m), symmetric to the last bit: shape (n, d, d)."""
+        values = sigma.at(self.scaling.points(x))
+        return values if sigma.fit.shape.separate else symmetric(values)
 
     def followed(self, drift: Posterior, sigma: Sigma, noise: Float, made: Float) -> _State:
         """The steps that a drift and a covariance make, of whose corrections some shares (2,) were made."""
         series = self.basis.series(drift.amplitudes[:, 0], drift.amplitudes[:, 1:].T, self.scaling)
-        step = self.moments(self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))))
+        step = self.moments(self.x, self.h, series, lambda x: self.covariance_at(x, sigma))
         return _State(drift, sigma, noise, step, *self.distances(step.mean, step.covariance), made)
 
     def during(self, step: Step) -> _FeaturesOfStep:

@@ -29,6 +29,9 @@ LEAST_VARIANCE = 1e-9
 MOST_AMPLITUDE = 2e5
 """Of waves in a feature of unit variance: with larger ones, rounding of sums over the data is felt in it. Beside
 monomials, small differences of long waves, there may be little else where nearly all data are at one place."""
+LEAST_IN_PARTS, MOST_IN_PARTS = 20_000, 0.6
+"""Size of the transform from waves to features from which on groups may be made one by one, and the largest share of
+it that they need then."""
 DOUBT, DOUBT_BESIDE_POLYNOMIAL = 1.0, 2.0
 """Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off.
 
@@ -112,10 +115,20 @@ class Basis(Features):
             within[row] = [-m <= other < 0 and other + m in inputs for other in groups]
         return within
 
+    @cached_property
+    def parts(self) -> list[tuple[Int, Int]] | None:
+        """The features of each group and the rows of the transform they need; None if all at once cost no more."""
+        if self.transform.size < LEAST_IN_PARTS:
+            return None
+        of_groups = [np.flatnonzero(self.place == k) for k in range(len(self.groups))]
+        parts = [(own, np.flatnonzero(self.transform[:, own].any(axis=1))) for own in of_groups]
+        needed = sum(len(own) * len(rows) for own, rows in parts)
+        return parts if needed < MOST_IN_PARTS * self.transform.size else None
+
     def at(self, u: Float) -> Float:
         """The features X at scaled points u (n, m): shape (n, R)."""
         K = len(self.omega)
-        return real_sum(self.omega, self.transform[:K] - 1j * self.transform[K:], u) - self.mean
+        return real_sum(self.omega, self.transform[:K] - 1j * self.transform[K:], u, self.parts) - self.mean
 
     def sums(self, u: Float, c: Float) -> Float:
         """X c at scaled points u (n, m), for amplitudes c of shape (R, p): shape (n, p)."""
