@@ -254,11 +254,12 @@ class Comparison:
         for name in names:
             basis, X = self.bases.get(name), self.features.get(name, np.empty((len(S), 0)))
             products = Products.of(X, S, cells.count, cells.fold)
+            to_fit, to_judge = products.at(fitted), products.at(others)
             for link in links:
                 self.bar.show("covariance", f"{structure}, {link.symbol} as a sum of waves")
-                fit = fit_covariance(products.at(fitted), basis, link, shape, self.ridge)
+                fit = fit_covariance(to_fit, basis, link, shape, self.ridge)
                 losses = np.empty(len(S))
-                losses[fitted], losses[others] = fit.held_out, held_out_losses(fit, products.at(others))
+                losses[fitted], losses[others] = fit.held_out, held_out_losses(fit, to_judge)
                 new.append(Trial(name, Sigma(basis, L, fit), losses + in_units))
                 if fit.found_constant:  # as it would be with every link
                     break

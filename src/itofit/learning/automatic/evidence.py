@@ -50,6 +50,8 @@ ERROR_OF_SUMS = 1e-11
 combinations of others."""
 JITTERS = (1e-12, 1e-9, 1e-6, 1e-4, 1e-2)
 """Added to the diagonal of normal equations, in units of itself: the first that makes them positive definite."""
+LARGE_FACTOR = 64
+"""Rows of triangular matrices up to which LAPACK inverts them at once."""
 FIRST_RIDGE_OF_ALL, FIRST_RIDGE_OF_PAIRS = 100.0, 10.0
 """Ridges that waves in all directions start from, and in the plane of two of more inputs, against 1 for others."""
 LEAST_RIDGE = 1e-10
@@ -317,9 +319,22 @@ def inverse_root(A: Float, P: Float) -> tuple[Float, float]:
         return A, 0.0
     factor, scale = _scaled_factor(A, P)
     log_det = 2 * float(np.log(factor.diagonal() / scale).sum())
-    inverse_factor, _ = dtrtri(factor, lower=1, overwrite_c=1)
+    inverse_factor = _inverse_factor(factor)
     inverse_factor *= scale
     return inverse_factor, log_det
+
+
+def _inverse_factor(L: Float) -> Float:
+    """The inverse of a lower triangular matrix, by that of its halves if it is large: LAPACK's takes twice as long."""
+    n = len(L)
+    if n <= LARGE_FACTOR:
+        return np.asarray(dtrtri(L, lower=1)[0])
+    half = n // 2
+    inverse = np.zeros((n, n), order="F")
+    first, last = inverse[:half, :half], inverse[half:, half:]
+    first[:], last[:] = _inverse_factor(L[:half, :half]), _inverse_factor(L[half:, half:])
+    inverse[half:, :half] = -(last @ (L[half:, :half] @ first))
+    return inverse
 
 
 def _scaled_factor(A: Float, P: Float) -> tuple[Float, Float]:
