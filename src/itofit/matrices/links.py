@@ -124,7 +124,7 @@ class Link(ABC):
     linear = False
     """Whether C is linear in H, and so may leave the positive definite matrices."""
     steady = False
-    """Whether a transition tells as much of a decoupled entry of H whatever that is: half a nat for the unit squared."""
+    """Whether a transition tells as much of a decoupled entry of H, whatever that is."""
 
     @abstractmethod
     def value(self, eta: Float) -> Float:

@@ -274,7 +274,9 @@ def _out_of_fold(
     for mine in (np.flatnonzero(products.fold == k) for k in range(FOLDS)):
         own = products.at(mine)
         less = Lefts(model, own).systems(weight[mine], z[mine], in_use)
-        for j, ((A, b), (less_A, less_b), on) in enumerate(zip(systems, less, map(np.flatnonzero, in_use), strict=True)):
+        for j, ((A, b), (less_A, less_b), on) in enumerate(
+            zip(systems, less, map(np.flatnonzero, in_use), strict=True)
+        ):
             inner = np.ix_(on, on)
             c = penalised_solution((A - less_A)[inner], (b - less_b)[on], P[on, j])
             values[mine, j] = own.ones[:, on] @ c

@@ -122,7 +122,7 @@ def regress(
         What `start_of_regressions` returned: all outputs have it in common.
     """
     place, smallest, first = basis.place, given_ridges(ERROR_OF_SUMS, n, basis), _start_from(n, basis, ridge)
-    size, information = np.bincount(place), np.bincount(place, A.diagonal())
+    size, information = np.bincount(place), _sums_of_groups(place, A.diagonal())
 
     def penalties(ridges: Float) -> Float:
         return np.asarray(np.maximum(ridges, smallest)[place] * basis.penalty)
@@ -134,9 +134,9 @@ def regress(
         P = penalties(ridges)
         factored = started if started is not None and ridges is first else Penalised.of(A, P)
         c = factored.solution(b)
-        determined = np.bincount(place, 1 - factored.inverse_diagonal * P)
+        determined = _sums_of_groups(place, 1 - factored.inverse_diagonal * P)
         variance = left_over(c) / max(n - 1 - float(determined.sum()), 1.0)
-        used = np.bincount(place, basis.penalty * c**2)
+        used = _sums_of_groups(place, basis.penalty * c**2)
         least = least_used(size, information, variance, basis.least)
         return Solution(ridges, c, determined, used, variance, factored.log_det, least=least, doubt=basis.doubt)
 
@@ -148,6 +148,11 @@ def regress(
     misfit = (n - 1) * np.log((left_over(c) + P @ c**2) / squares)
     log_evidence = -0.5 * float(misfit + solution.log_det - np.log(np.maximum(P, 1e-300)).sum())
     return Regression(c, ridges, solution.variance, float(solution.determined.sum()), log_evidence)
+
+
+def _sums_of_groups(place: Int, values: Float, n_groups: int = 0) -> Float:
+    """Values (q,) summed over groups, of which there are so many at least."""
+    return np.asarray(np.bincount(place, values, n_groups), dtype=float)  # whole numbers if there are no values
 
 
 def start_of_regressions(A: Float, n: float, basis: Basis, ridge: float | None = None) -> Penalised:
@@ -411,8 +416,8 @@ def best_ridges(
         factored = started if started is not None and flat is first else Penalised.of(H, P)
         c = factored.solution(g)
         shares = (1 - factored.inverse_diagonal * P)[penalised]
-        determined = np.bincount(everywhere, np.minimum(np.maximum(shares, 0.0), 1.0), d * G)
-        used = np.bincount(everywhere, penalty * c[penalised] ** 2, d * G)
+        determined = _sums_of_groups(everywhere, np.minimum(np.maximum(shares, 0.0), 1.0), d * G)
+        used = _sums_of_groups(everywhere, penalty * c[penalised] ** 2, d * G)
         odds: Float | float = 0.0
         if any_odds:
             of_monomials = (flat.reshape(d, G) < SWITCHED_OFF) @ within  # whose linear terms depend on where zero is

@@ -31,16 +31,20 @@ class Losses(NamedTuple):
         floors = FLOORS[FLOORS > LEAST_OF_LINEAR] if model.link.linear else FLOORS
         own = spectrum.diagonal(turned)
         first = cell_nll(C, own, count, floors[0], most)  # (n, d)
-        low = np.flatnonzero((floors[-1] > C).any(axis=1))  # limits change nothing elsewhere
-        below, products, before = (np.ascontiguousarray(each[low].T) for each in (C, own, first))  # (d, l)
-        added = np.zeros((len(below), len(floors), len(low)))  # (d, F, l): long rows are summed faster than short ones
+        any_below = (floors[-1] > C).any(axis=1)  # limits change nothing elsewhere
+        low, rest = np.flatnonzero(any_below), np.flatnonzero(~any_below)
+        below, products, before = (np.take(each.T, low, axis=1) for each in (C, own, first))  # (d, l)
+        losses = np.repeat(
+            before[:, None], len(floors), axis=1
+        )  # (d, F, l): long rows are summed faster than short ones
         for k, floor in enumerate(floors[1:], start=1):  # C is the floor there, or as it was
-            raised = 0.5 * (count[low] * np.log(floor) + products / floor) - before
-            np.copyto(added[:, k], raised, where=below < floor)
+            raised = 0.5 * (count[low] * np.log(floor) + products / floor)
+            np.copyto(losses[:, k], raised, where=below < floor)
+        sums = np.take(first.T, rest, axis=1).sum(axis=1) + losses.sum(axis=2).T
+        added = losses - before[:, None]
         if not model.shape.separate:
-            first, added = first.sum(axis=1, keepdims=True), added.sum(axis=0, keepdims=True)
-        products = np.moveaxis(added @ added.swapaxes(1, 2), 0, 2)
-        return cls(floors, np.ones(len(first)) @ first + added.sum(axis=2).T, products)
+            sums, added = sums.sum(axis=1, keepdims=True), added.sum(axis=0, keepdims=True)
+        return cls(floors, sums, np.moveaxis(added @ added.swapaxes(1, 2), 0, 2))
 
     def plus(self, other: Losses) -> Losses:
         """Those of both sets of cells."""

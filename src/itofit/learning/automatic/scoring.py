@@ -222,10 +222,13 @@ class Lefts:
         self.made: tuple[npt.NDArray[np.bool_], Float] | None = None  # for some amplitudes (R + 1,)
 
     def systems(self, weight: Float, z: Float, in_use: npt.NDArray[np.bool_]) -> list[tuple[Float, Float]]:
-        """A and b of each entry for weights and targets (n, p), zero for amplitudes that are not `in_use` (p, R + 1)."""
+        """A and b of every entry for weights and targets (n, p), zero where amplitudes are not `in_use` (p, R + 1)."""
         ones, size = self.products.ones, in_use.shape[1]
         if self.steady:
-            left, right = self._half_gram(in_use.any(axis=0)), ones.T @ (0.5 * self.products.count[:, None] * z)
+            left, right = (
+                self._half_gram(np.logical_or.reduce(in_use)),
+                ones.T @ (0.5 * self.products.count[:, None] * z),
+            )
             return [(_kept(left, on), np.where(on, b, 0.0)) for on, b in zip(in_use, right.T, strict=True)]
 
         def system(j: int) -> tuple[Float, Float]:
