@@ -9,10 +9,12 @@ from itofit.data.survey import survey
 from itofit.learning.automatic.cells import SIDE, Cells, Plan, are_gathered
 from itofit.learning.automatic.drift import DriftCells, drift_of_one_covariance
 from itofit.learning.automatic.evidence import (
+    LARGE_FACTOR,
     Penalised,
     amplitude_ridges,
     best_ridges,
     first_ridges,
+    inverse_root,
     regress,
     solve_penalised,
     start_of_regressions,
@@ -22,7 +24,9 @@ from itofit.learning.automatic.grid_residuals import products_of_rows
 from itofit.learning.automatic.known_sums import MOST_KNOWN, KnownSums
 from itofit.learning.automatic.limits import FLOORS, Losses, cell_nll
 from itofit.learning.automatic.periodogram import Lattice
+from itofit.learning.automatic.principal import principal_features
 from itofit.learning.automatic.products import NoiseModel, Products
+from itofit.learning.automatic.scoring import systems_of, weighted_system
 from itofit.learning.automatic.sigma import KnownFeatures, features_at
 from itofit.learning.noisy import through_noise
 from itofit.learning.step_matrices import function_variances
@@ -31,6 +35,7 @@ from itofit.matrices.links import LINKS, Shape
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations
 from itofit.waves.scaling import Scaling
+from itofit.waves.series import real_sum
 
 
 def rows(seed=0, n=400, m=2, p=2):
@@ -271,3 +276,59 @@ def test_drifts_with_decoupled_noise_are_those_of_single_outputs():
         one = waves._replace(V=np.eye(1), fits=waves.fits[j : j + 1])
         alone = drift_of_one_covariance(one, own, DriftCells(X, h, moves[:, [j]], fold), None)
         np.testing.assert_allclose(both.c[:, j], alone.c[:, 0], rtol=0.02, atol=0.02 * np.abs(alone.c).max())
+
+
+@pytest.mark.parametrize("link", sorted(LINKS))
+def test_scoring_steps_that_share_a_left_side_are_those_of_each_entry(link):
+    rng = np.random.default_rng(0)
+    n, R, p = 300, 5, 3
+    products = Products.of(rng.standard_normal((n, R)), rng.gamma(1.0, size=(n, p)), rng.uniform(1, 4, n), np.arange(n))
+    model = NoiseModel(LINKS[link], Shape("diagonal", p))
+    H = np.asfortranarray(rng.uniform(0.5, 1.5, (n, p)))
+    in_use = rng.random((p, R + 1)) < 0.7
+    for used in (None, in_use):
+        systems, weight, z = systems_of(model, products, H, model.parts(H, products.S), used)
+        for j, (A, b) in enumerate(systems):
+            on = np.ones(R + 1, dtype=bool) if used is None else used[j]
+            left, right = weighted_system(products.ones, weight[:, j], z[:, j])
+            np.testing.assert_allclose(A, np.where(on[:, None] & on, left, 0.0), rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(b, np.where(on, right, 0.0), rtol=1e-10, atol=1e-10)
+
+
+def test_variances_of_functions_are_right_where_those_of_amplitudes_are_singular():
+    features = np.random.default_rng(0).standard_normal((50, 4))
+    one = np.ones((1, 4, 4))
+    np.testing.assert_allclose(function_variances(features, one)[:, 0], features.sum(axis=1) ** 2, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [LARGE_FACTOR, 2 * LARGE_FACTOR + 1, 5 * LARGE_FACTOR])
+def test_inverses_by_halves_are_inverses(n):
+    X = np.random.default_rng(0).standard_normal((2 * n, n))
+    A, P = X.T @ X, np.linspace(0, 5, n)
+    W, log_det = inverse_root(A, P)
+    assert (np.triu(W, 1) == 0).all()
+    np.testing.assert_allclose(W.T @ W @ (A + np.diag(P)), np.eye(n), atol=1e-9)
+    assert log_det == pytest.approx(np.linalg.slogdet(A + np.diag(P))[1], rel=1e-9)
+
+
+def test_sums_leave_out_waves_without_amplitude():
+    rng = np.random.default_rng(0)
+    omega, beta, u = rng.standard_normal((6, 2)), rng.standard_normal((6, 3)) + 1j, rng.uniform(-1, 1, (50, 2))
+    for off in ([1, 4], range(6)):
+        beta[list(off)] = 0.0
+        expected = (np.exp(1j * (u @ omega.T)) @ beta).real
+        np.testing.assert_allclose(real_sum(omega, beta, u), expected, atol=1e-13)
+        np.testing.assert_allclose(real_sum(omega, beta, np.tile(u, (100, 1)))[:50], expected, atol=1e-13)
+
+
+def test_features_that_are_made_group_by_group_are_the_same():
+    u, y, weight = rows(2, 600, 6, 1)
+    group = np.repeat(np.arange(7), 12)
+    free = np.concatenate([np.repeat(np.eye(6), 12, axis=0), np.ones((12, 6))])
+    omega = 20 * free * np.random.default_rng(0).standard_normal(free.shape)
+    sums = DirectNormalEquations(u, y, weight).real_gram(np.concatenate([omega, np.zeros((1, 6))]))
+    basis = principal_features(omega, group, *sums)[0]
+    CD = np.concatenate([np.cos(u @ omega.T), np.sin(u @ omega.T)], axis=1)
+    assert basis.parts is not None
+    np.testing.assert_allclose(basis.at(u), CD @ basis.transform - basis.mean, atol=1e-8)
+    assert basis.of_groups(np.array([0, 3])).parts is None  # so few that all at once cost no more

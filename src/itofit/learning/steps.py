@@ -198,6 +198,8 @@ class _Places:
         self.gram = (self.ones.T * self.weight) @ self.ones
         self.gram[np.diag_indices(len(self.gram))] *= 1 + JITTER
         self.ridges = _ridges_for_weights(drift, basis)
+        groups = basis.groups[(drift.ridges < SWITCHED_OFF).any(axis=0)]
+        self.in_use = np.flatnonzero([True, *np.isin(basis.group, groups)]), basis.of_groups(groups)
         self.m, self.C = self.values(drift.posterior), self.covariance(sigma)
         self.chosen = lengths_chosen(scaling.points(self.x), data.h, data.increments, self.m, self.C, self.count)
 
@@ -219,28 +221,37 @@ class _Places:
 
     def covariance(self, sigma: Sigma) -> Float:
         """A covariance at the places: shape (n, d, d)."""
-        return symmetric(sigma.at(self.scaling.points(self.x)))
+        return self.covariance_at(self.x, sigma)
+
+    def covariance_at(self, x: Float, sigma: Sigma) -> Float:
+        """A covariance at inputs x (n, m), symmetric to the last bit: shape (n, d, d)."""
+        values = sigma.at(self.scaling.points(x))
+        return values if sigma.fit.shape.separate else symmetric(values)
 
     def followed(self, drift: Posterior, sigma: Sigma, noise: Float, made: Float) -> _State:
         """The steps that a drift and a covariance make, of whose corrections some shares (2,) were made."""
         series = self.basis.series(drift.amplitudes[:, 0], drift.amplitudes[:, 1:].T, self.scaling)
-        step = self.moments(self.x, self.h, series, lambda x: symmetric(sigma.at(self.scaling.points(x))))
+        step = self.moments(self.x, self.h, series, lambda x: self.covariance_at(x, sigma))
         return _State(drift, sigma, noise, step, *self.distances(step.mean, step.covariance), made)
 
     def during(self, step: Step) -> _FeaturesOfStep:
         """The features during a step; the last ones are kept, as most steps are tried in vain."""
         if self.last is None or self.last[0] is not step:
-            means = START_WEIGHT * (self.features(step.start) if self.underdamped else self.ones)
-            crosses = np.empty((step.away.shape[2], *self.ones.shape))
-            (n_places, n, m), R = step.places.shape, self.ones.shape[1]
+            used, basis = self.in_use  # what was switched off is zero, whatever its features are
+            means = START_WEIGHT * (self.features(step.start) if self.underdamped else self.ones)[:, used]
+            crosses = np.zeros((step.away.shape[2], *self.ones.shape))
+            (n_places, n, m), R = step.places.shape, len(used)
             at_once = max(1, NUMBERS_AT_ONCE // (n_places * R))
             for rows in (slice(start, start + at_once) for start in range(0, n, at_once)):
                 places = np.moveaxis(step.places[:, rows], 0, 1).reshape(-1, m)
-                features = (1 - START_WEIGHT) / n_places * self.features(places).reshape(-1, n_places, R)
+                features = with_intercept(basis.at(self.scaling.points(places)))
+                features = (1 - START_WEIGHT) / n_places * features.reshape(-1, n_places, R)
                 means[rows] += features.sum(axis=1)
                 away = np.moveaxis(step.away[:, rows], (0, 1), (2, 0))  # (rows, d, places)
-                crosses[:, rows] = np.moveaxis(away @ features, 1, 0)
-            self.last = step, _FeaturesOfStep(means - self.ones, crosses)
+                crosses[:, rows, used] = np.moveaxis(away @ features, 1, 0)
+            change = np.zeros_like(self.ones)
+            change[:, used] = means - self.ones[:, used]
+            self.last = step, _FeaturesOfStep(change, crosses)
         return self.last[1]
 
     def distances(self, mean: Float, covariance: Float) -> tuple[float, float]:

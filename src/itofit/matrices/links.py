@@ -123,6 +123,8 @@ class Link(ABC):
     """η with g(η) = 1."""
     linear = False
     """Whether C is linear in H, and so may leave the positive definite matrices."""
+    steady = False
+    """Whether a transition tells as much of a decoupled entry of H, whatever that is."""
 
     @abstractmethod
     def value(self, eta: Float) -> Float:
@@ -263,6 +265,7 @@ class Log(Link):
     symbol = "log Σ"
     meaning = "Σ is the exponential of a matrix of sums of waves, in units of its mean"
     at_one = 0.0
+    steady = True
 
     def value(self, eta: Float) -> Float:
         """Exp η."""

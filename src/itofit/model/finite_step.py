@@ -154,7 +154,7 @@ def mean_signal(squares: Float, variance: Float, weight: Float) -> Float:
     """
     unit = np.maximum(squares.max(axis=0), variance.max(axis=0))
     unit = np.where(unit > 0, unit, 1.0)
-    squares, variance = squares / unit, variance / unit
+    squares, variance = np.asfortranarray(squares / unit), np.asfortranarray(variance / unit)  # sums of columns
     weight = weight.reshape(-1, *[1] * (squares.ndim - 1))
     signal = (weight * squares).sum(axis=0) / weight.sum()
     for _ in range(ROUNDS):

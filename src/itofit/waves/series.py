@@ -13,14 +13,14 @@ S       S = C + iD    (n, K)      features exp(i ω_k·u_n), stored as real rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from itofit._blocks import BLOCK_ROWS, map_chunks, one_blas_thread
-from itofit._checks import Complex, Float, columns
+from itofit._checks import Complex, Float, Int, columns
 from itofit.data.names import plural
 from itofit.data.rows import column_range, scaled
 from itofit.waves.chebyshev import evaluate, evaluation_seconds, expansion, n_terms
@@ -53,7 +53,11 @@ def real_amplitudes(beta: Complex) -> Float:
     return np.concatenate([beta.real, -beta.imag])
 
 
-def real_sum(omega: Float, beta: Complex, u: Float) -> Float:
+Part = tuple[Int, Int]
+"""Outputs, and the rows of [C D]ᵀ that these alone are made of."""
+
+
+def real_sum(omega: Float, beta: Complex, u: Float, parts: Sequence[Part] | None = None) -> Float:
     """Re Σ_k β̂_k exp(i ω_k·u_n), without ever holding S for all points.
 
     Feature by feature; or at many points of up to three inputs, where that costs less, by a sum of Chebyshev
@@ -64,13 +68,19 @@ def real_sum(omega: Float, beta: Complex, u: Float) -> Float:
     omega : array of shape (K, m)
     beta : complex array of shape (K, p)
     u : array of shape (n, m)
+    parts : sequence, optional
+        All outputs in parts that are made of few of the waves each, where other amplitudes are zero.
 
     Returns
     -------
     array of shape (n, p)
         Column by column in memory, as it is made: sums over rows are faster where columns are few.
     """
-    if len(u) >= FEWEST_POINTS and u.shape[1] <= 3:
+    if parts is None:
+        used = beta.any(axis=1)  # waves of groups that were switched off have amplitudes of zero
+        if not used.all():
+            omega, beta = omega[used], beta[used]
+    if len(u) >= FEWEST_POINTS and u.shape[1] <= 3 and len(omega):
         low, high = column_range(u)
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
         theta = np.abs(omega).max(axis=0) * half
@@ -78,17 +88,21 @@ def real_sum(omega: Float, beta: Complex, u: Float) -> Float:
             Q = [n_terms(side, ACCURACY) for side in theta]
             if evaluation_seconds(len(u), Q, beta.shape[1], len(omega)) < FEATURE * len(omega) * len(u):
                 return _polynomial_sum(omega, beta, u, middle, np.where(half > 0, half, 1.0), Q)
-    return direct_sum(omega, beta, u)
+    return direct_sum(omega, beta, u, parts)
 
 
-def direct_sum(omega: Float, beta: Complex, u: Float) -> Float:
+def direct_sum(omega: Float, beta: Complex, u: Float, parts: Sequence[Part] | None = None) -> Float:
     """`real_sum` feature by feature."""
     B = real_amplitudes(beta).T
     out = np.empty((B.shape[0], len(u)))
+    own = [(outputs, rows, B[np.ix_(outputs, rows)]) for outputs, rows in parts or ()]
 
     def at(chunk: slice) -> None:
         for block, CD in feature_blocks(omega, u, chunk):
-            np.matmul(B, CD, out=out[:, block])
+            if parts is None:
+                np.matmul(B, CD, out=out[:, block])
+            for outputs, rows, amplitudes in own:
+                out[outputs, block] = amplitudes @ CD[rows]
 
     map_chunks(at, len(u))
     return out.T

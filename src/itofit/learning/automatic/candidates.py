@@ -108,14 +108,17 @@ def steadiest_trace(means: Float, count: Float) -> Float:
 
 def regions(u: Float, number: int) -> Int:
     """Which region each cell (n, m) is in: halves of halves, input by input, at most `number` of as many cells each."""
-    region = np.zeros(len(u), dtype=int)
-    for split in range(number.bit_length() - 1):
-        order = np.lexsort((u[:, split % u.shape[1]], region))
+    splits = number.bit_length() - 1
+    along = [np.argsort(u[:, axis], kind="stable") for axis in range(min(splits, u.shape[1]))]
+    region = np.zeros(len(u), dtype=np.int16)  # short numbers are sorted far faster
+    for split in range(splits):
+        order = along[split % u.shape[1]]
+        order = order[np.argsort(region[order], kind="stable")]
         first = np.flatnonzero(np.diff(region[order], prepend=-1))
         size = np.diff(first, append=len(u))
         rank = np.arange(len(u)) - np.repeat(first, size)
         region[order] = 2 * region[order] + (2 * rank >= np.repeat(size, size))
-    return region
+    return region.astype(int)
 
 
 class Trial(NamedTuple):
@@ -251,11 +254,12 @@ class Comparison:
         for name in names:
             basis, X = self.bases.get(name), self.features.get(name, np.empty((len(S), 0)))
             products = Products.of(X, S, cells.count, cells.fold)
+            to_fit, to_judge = products.at(fitted), products.at(others)
             for link in links:
                 self.bar.show("covariance", f"{structure}, {link.symbol} as a sum of waves")
-                fit = fit_covariance(products.at(fitted), basis, link, shape, self.ridge)
+                fit = fit_covariance(to_fit, basis, link, shape, self.ridge)
                 losses = np.empty(len(S))
-                losses[fitted], losses[others] = fit.held_out, held_out_losses(fit, products.at(others))
+                losses[fitted], losses[others] = fit.held_out, held_out_losses(fit, to_judge)
                 new.append(Trial(name, Sigma(basis, L, fit), losses + in_units))
                 if fit.found_constant:  # as it would be with every link
                     break

@@ -37,7 +37,7 @@ from itofit.learning.automatic.evidence import (
 from itofit.learning.automatic.limits import Losses, cell_nll
 from itofit.learning.automatic.principal import NO_FEATURES, Basis
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
-from itofit.learning.automatic.scoring import STEPS_OF_FREEDOM, Scoring, scored, systems_of, weighted_system
+from itofit.learning.automatic.scoring import STEPS_OF_FREEDOM, Lefts, Scoring, scored, systems_of
 from itofit.learning.spread import mean_squares
 from itofit.matrices.links import LINKS, Link, Shape, covariance_at
 from itofit.matrices.symmetric import entries
@@ -145,7 +145,7 @@ def fit_covariance(
             first = STEPS_OF_FREEDOM
     with one_blas_thread:
         for added in _added(link, shape, basis, start):
-            more = products._replace(S=products.S + added * products.count[:, None] * diagonal)
+            more = products.with_added(added, diagonal)
             scoring = scored(scoring, more, basis, ridge, first)
             fits.append(_judged(scoring, more, products.S, added, basis, ridge))
         best = min(fits, key=lambda fit: fit.cv_nll)
@@ -208,7 +208,7 @@ def _judged(
     if S.size <= MOST_REFITTED:
         out_of_fold = _refitted(scoring, products, basis, ridge)
     else:
-        out_of_fold = model.link.near(_out_of_fold(products, systems, weight, z, P), H, model.shape)
+        out_of_fold = model.link.near(_out_of_fold(model, products, systems, weight, z, P), H, model.shape)
     least, most = _range_of(model, parts.C, S, count)
     judged = model.parts(out_of_fold, S)
     limits = _limits_of(model, judged, parts, count, least, most)
@@ -266,17 +266,20 @@ def _refitted(scoring: Scoring, products: Products, basis: Basis, ridge: float |
     return values
 
 
-def _out_of_fold(products: Products, systems: list[tuple[Float, Float]], weight: Float, z: Float, P: Float) -> Float:
+def _out_of_fold(
+    model: NoiseModel, products: Products, systems: list[tuple[Float, Float]], weight: Float, z: Float, P: Float
+) -> Float:
     """H (n, p) of each cell by amplitudes of a scoring step without its fold."""
-    values = np.empty_like(z)
-    folds = [np.flatnonzero(products.fold == k) for k in range(FOLDS)]
-    for j, (A, b) in enumerate(systems):
-        on = np.flatnonzero(P[:, j] < SWITCHED_OFF)
-        columns, left, right = products.ones.T[on], A[np.ix_(on, on)], b[on]
-        for mine in folds:
-            own = np.take(columns, mine, axis=1).T
-            less_left, less_right = weighted_system(own, weight[mine, j], z[mine, j])
-            values[mine, j] = own @ penalised_solution(left - less_left, right - less_right, P[on, j])
+    values, in_use = np.empty_like(z), P.T < SWITCHED_OFF
+    for mine in (np.flatnonzero(products.fold == k) for k in range(FOLDS)):
+        own = products.at(mine)
+        less = Lefts(model, own).systems(weight[mine], z[mine], in_use)
+        for j, ((A, b), (less_A, less_b), on) in enumerate(
+            zip(systems, less, map(np.flatnonzero, in_use), strict=True)
+        ):
+            inner = np.ix_(on, on)
+            c = penalised_solution((A - less_A)[inner], (b - less_b)[on], P[on, j])
+            values[mine, j] = own.ones[:, on] @ c
     return values
 
 

@@ -88,9 +88,10 @@ class DriftCells(NamedTuple):
         ones = with_intercept(self.X)
         G, b = [], []
         for rows in (np.flatnonzero(self.fold == k) for k in range(FOLDS)):
-            x = ones[rows].T * np.sqrt(self.duration[rows])
+            own = np.take(ones.T, rows, axis=1)
+            x = own * np.sqrt(self.duration[rows])
             G.append(x @ x.T)
-            b.append(self.moves[rows].T @ ones[rows])
+            b.append(self.moves[rows].T @ own.T)
         return FoldSums(np.array(G), np.array(b))
 
 
@@ -156,7 +157,9 @@ def weighted_drift(cells: DriftCells, basis: Basis, precision: Float, ridge: flo
     def part(outputs: list[int]) -> Drift:
         own = precision[:, outputs][:, :, outputs]
         sides = [
-            normal_equations(ones[rows], cells.duration[rows], cells.moves[rows][:, outputs], own[rows])
+            normal_equations(
+                np.take(ones.T, rows, axis=1).T, cells.duration[rows], cells.moves[rows][:, outputs], own[rows]
+            )
             for rows in folds
         ]
         H, g = (np.stack(side) for side in zip(*sides, strict=True))

@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from itofit._checks import Float, Int
 from itofit.learning.automatic.principal import DOUBT, Basis, LinearPrior
@@ -50,6 +50,8 @@ ERROR_OF_SUMS = 1e-11
 combinations of others."""
 JITTERS = (1e-12, 1e-9, 1e-6, 1e-4, 1e-2)
 """Added to the diagonal of normal equations, in units of itself: the first that makes them positive definite."""
+LARGE_FACTOR = 64
+"""Rows of triangular matrices up to which LAPACK inverts them at once."""
 FIRST_RIDGE_OF_ALL, FIRST_RIDGE_OF_PAIRS = 100.0, 10.0
 """Ridges that waves in all directions start from, and in the plane of two of more inputs, against 1 for others."""
 LEAST_RIDGE = 1e-10
@@ -120,26 +122,37 @@ def regress(
         What `start_of_regressions` returned: all outputs have it in common.
     """
     place, smallest, first = basis.place, given_ridges(ERROR_OF_SUMS, n, basis), _start_from(n, basis, ridge)
-    size, information = np.bincount(place), np.bincount(place, np.diagonal(A)).astype(float)
+    size, information = np.bincount(place), _sums_of_groups(place, A.diagonal())
+
+    def penalties(ridges: Float) -> Float:
+        return np.asarray(np.maximum(ridges, smallest)[place] * basis.penalty)
+
+    def left_over(c: Float) -> float:
+        return max(float(squares - 2 * b @ c + c @ A @ c), LEAST_NOISE * squares)
 
     def solve(ridges: Float) -> Solution:
-        P = np.maximum(ridges, smallest)[place] * basis.penalty
+        P = penalties(ridges)
         factored = started if started is not None and ridges is first else Penalised.of(A, P)
-        c, log_det = factored.solution(b), factored.log_det
-        determined = np.bincount(place, 1 - factored.inverse_diagonal * P).astype(float)
-        rss = max(float(squares - 2 * b @ c + c @ A @ c), LEAST_NOISE * squares)
-        variance = float(rss / max(n - 1 - determined.sum(), 1.0))
-        used = np.bincount(place, basis.penalty * c**2).astype(float)
-        penalised = rss + P @ c**2
-        log_evidence = -0.5 * ((n - 1) * np.log(penalised / squares) + log_det - np.log(np.maximum(P, 1e-300)).sum())
+        c = factored.solution(b)
+        determined = _sums_of_groups(place, 1 - factored.inverse_diagonal * P)
+        variance = left_over(c) / max(n - 1 - float(determined.sum()), 1.0)
+        used = _sums_of_groups(place, basis.penalty * c**2)
         least = least_used(size, information, variance, basis.least)
-        return Solution(ridges, c, determined, used, variance, float(log_evidence), least=least, doubt=basis.doubt)
+        return Solution(ridges, c, determined, used, variance, factored.log_det, least=least, doubt=basis.doubt)
 
     if ridge is not None:
         ridges, solution = first, solve(first)
     else:
         ridges, solution, _ = maximise_evidence(solve, first, MOST_ROUNDS)
-    return Regression(solution.c, ridges, solution.variance, float(solution.determined.sum()), solution.log_evidence)
+    c, P = solution.c, penalties(solution.ridges)
+    misfit = (n - 1) * np.log((left_over(c) + P @ c**2) / squares)
+    log_evidence = -0.5 * float(misfit + solution.log_det - np.log(np.maximum(P, 1e-300)).sum())
+    return Regression(c, ridges, solution.variance, float(solution.determined.sum()), log_evidence)
+
+
+def _sums_of_groups(place: Int, values: Float, n_groups: int = 0) -> Float:
+    """Values (q,) summed over groups, of which there are so many at least."""
+    return np.asarray(np.bincount(place, values, n_groups), dtype=float)  # whole numbers if there are no values
 
 
 def start_of_regressions(A: Float, n: float, basis: Basis, ridge: float | None = None) -> Penalised:
@@ -161,7 +174,7 @@ class Solution(NamedTuple):
     determined: Float  # (G,): γ_g, the number of amplitudes of each group that the data determine
     used: Float  # (G,): Σ c²/μ over each group
     variance: float  # σ²
-    log_evidence: float = 0.0
+    log_det: float = 0.0  # of A + P, for who needs it
     root: Float | None = None  # W with WᵀW = (A + P)⁻¹, for who needs it
     least: Float | float = 0.0  # (G,): see `updated_ridges`
     doubt: Float | float = DOUBT  # (G,)
@@ -244,7 +257,7 @@ def updated_ridges(
     stays = np.greater(least, 0)
     wanted = variance * (determined + doubt)
     ratio = wanted / np.maximum((used + least) * ridges, 1e-6 * wanted)
-    if np.any(odds):
+    if isinstance(odds, np.ndarray) and odds.any():
         known, free = np.clip(determined, 1e-9, 1.0), np.clip(1 - determined, 1e-9, 1.0)
         squares = used * ridges / (variance * known * free)  # of amplitudes without a ridge, in standard errors
         ratio = ratio + odds * np.exp(-0.5 * np.minimum(squares, 100.0)) * known / free
@@ -297,7 +310,7 @@ def penalised_solution(A: Float, b: Float, P: Float) -> Float:
     used = slice(None) if on is None else on
     factor, scale = _scaled_factor(A, P[used])
     c = np.zeros(len(P))
-    c[used] = scipy.linalg.lapack.dpotrs(factor, scale * b[used], lower=1)[0] * scale
+    c[used] = dpotrs(factor, scale * b[used], lower=1)[0] * scale
     return c
 
 
@@ -312,18 +325,33 @@ def inverse_root(A: Float, P: Float) -> tuple[Float, float]:
     if not len(P):  # which LAPACK refuses
         return A, 0.0
     factor, scale = _scaled_factor(A, P)
-    inverse_factor, _ = scipy.linalg.lapack.dtrtri(factor, lower=1)
-    return inverse_factor * scale, 2 * float(np.log(np.diagonal(factor) / scale).sum())
+    log_det = 2 * float(np.log(factor.diagonal() / scale).sum())
+    inverse_factor = _inverse_factor(factor)
+    inverse_factor *= scale
+    return inverse_factor, log_det
+
+
+def _inverse_factor(L: Float) -> Float:
+    """The inverse of a lower triangular matrix, by that of its halves if it is large: LAPACK's takes twice as long."""
+    n = len(L)
+    if n <= LARGE_FACTOR:
+        return np.asarray(dtrtri(L, lower=1)[0])
+    half = n // 2
+    inverse = np.zeros((n, n), order="F")
+    first, last = inverse[:half, :half], inverse[half:, half:]
+    first[:], last[:] = _inverse_factor(L[:half, :half]), _inverse_factor(L[half:, half:])
+    inverse[half:, :half] = -(last @ (L[half:, :half] @ first))
+    return inverse
 
 
 def _scaled_factor(A: Float, P: Float) -> tuple[Float, Float]:
     """The Cholesky factor of A + P with columns scaled to unit length, and the scale (R,)."""
-    scale = 1 / np.sqrt(np.maximum(np.diagonal(A) + P, 1e-300))  # zero where there are no data
+    scale = 1 / np.sqrt(np.maximum(A.diagonal() + P, 1e-300))  # zero where there are no data
     M = A * (scale[:, None] * scale)
-    diagonal = np.einsum("ii->i", M)  # a view
+    diagonal = M.ravel(order="K")[:: len(M) + 1]  # a view
     for jitter in JITTERS:
         diagonal[:] = 1.0 + jitter
-        factor, failed = scipy.linalg.lapack.dpotrf(M, lower=1)
+        factor, failed = dpotrf(M, lower=1)
         if not failed:
             return factor, scale
     raise np.linalg.LinAlgError("the normal equations are not positive definite")
@@ -381,7 +409,7 @@ def best_ridges(
     size = np.bincount(everywhere, minlength=d * G)
     information = np.bincount(everywhere, np.diagonal(H)[penalised], d * G).astype(float)
     least = least_used(size, information, variance, np.tile(basis.least, d))
-    doubt, within = np.tile(basis.doubt, d), basis.within_monomials
+    doubt, within, any_odds = np.tile(basis.doubt, d), basis.within_monomials, bool(basis.odds.any())
 
     first = ridges.ravel()
 
@@ -390,10 +418,12 @@ def best_ridges(
         factored = started if started is not None and flat is first else Penalised.of(H, P)
         c = factored.solution(g)
         shares = (1 - factored.inverse_diagonal * P)[penalised]
-        determined = np.bincount(everywhere, np.minimum(np.maximum(shares, 0.0), 1.0), d * G).astype(float)
-        used = np.bincount(everywhere, penalty * c[penalised] ** 2, d * G).astype(float)
-        of_monomials = (flat.reshape(d, G) < SWITCHED_OFF) @ within  # whose linear terms depend on where zero is
-        odds = np.where(of_monomials, 0.0, basis.odds).ravel()
+        determined = _sums_of_groups(everywhere, np.minimum(np.maximum(shares, 0.0), 1.0), d * G)
+        used = _sums_of_groups(everywhere, penalty * c[penalised] ** 2, d * G)
+        odds: Float | float = 0.0
+        if any_odds:
+            of_monomials = (flat.reshape(d, G) < SWITCHED_OFF) @ within  # whose linear terms depend on where zero is
+            odds = np.where(of_monomials, 0.0, basis.odds).ravel()
         return Solution(flat, c, determined, used, variance, least=least, doubt=doubt, odds=odds)
 
     return maximise_evidence(solve, first, rounds).ridges.reshape(d, G)

@@ -27,11 +27,17 @@ class _Known(NamedTuple):
 
     def at(self, omega: Float) -> Int | None:
         """The rows of the cosines and sines of some frequencies; None if it has not all of them."""
-        found = [self.places.get(row.tobytes(), -1) for row in omega]
+        found = [self.places.get(row, -1) for row in _as_bytes(omega)]
         if -1 in found:
             return None
         K, places = len(self.gram) // 2, np.array(found, dtype=int)
         return np.concatenate([places, K + places])
+
+
+def _as_bytes(omega: Float) -> list[bytes]:
+    """Each of some frequencies (K, m) as bytes."""
+    data, size = np.ascontiguousarray(omega).tobytes(), omega.shape[1] * omega.itemsize
+    return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 class KnownSums:
@@ -52,7 +58,7 @@ class KnownSums:
         known = self._looked_up(omega)
         if known is None:
             known = self.equations.real_gram(omega)
-            self.known.append(_Known({row.tobytes(): k for k, row in enumerate(omega)}, *known))
+            self.known.append(_Known({row: k for k, row in enumerate(_as_bytes(omega))}, *known))
         return known
 
     def solve(self, omega: Float, ridge: float) -> Complex:

@@ -31,17 +31,20 @@ class Losses(NamedTuple):
         floors = FLOORS[FLOORS > LEAST_OF_LINEAR] if model.link.linear else FLOORS
         own = spectrum.diagonal(turned)
         first = cell_nll(C, own, count, floors[0], most)  # (n, d)
-        low = np.flatnonzero((floors[-1] > C).any(axis=1))  # limits change nothing elsewhere
-        below, products, n, before = C[low], own[low], count[low, None], first[low]
-        added = np.zeros((len(floors), *below.shape))  # (F, l, d)
-        for place, floor in zip(added[1:], floors[1:], strict=True):  # C is the floor there, or as it was
-            raised = 0.5 * (n * np.log(floor) + products / floor) - before
-            np.copyto(place, raised, where=below < floor)
+        any_below = (floors[-1] > C).any(axis=1)  # limits change nothing elsewhere
+        low, rest = np.flatnonzero(any_below), np.flatnonzero(~any_below)
+        below, products, before = (np.take(each.T, low, axis=1) for each in (C, own, first))  # (d, l)
+        losses = np.repeat(
+            before[:, None], len(floors), axis=1
+        )  # (d, F, l): long rows are summed faster than short ones
+        for k, floor in enumerate(floors[1:], start=1):  # C is the floor there, or as it was
+            raised = 0.5 * (count[low] * np.log(floor) + products / floor)
+            np.copyto(losses[:, k], raised, where=below < floor)
+        sums = np.take(first.T, rest, axis=1).sum(axis=1) + losses.sum(axis=2).T
+        added = losses - before[:, None]
         if not model.shape.separate:
-            first, added = first.sum(axis=1, keepdims=True), added.sum(axis=2, keepdims=True)
-        columns = np.ascontiguousarray(np.moveaxis(added, 2, 0))
-        products = np.moveaxis(columns @ columns.swapaxes(1, 2), 0, 2)
-        return cls(floors, first.sum(axis=0) + added.sum(axis=1), products)
+            sums, added = sums.sum(axis=1, keepdims=True), added.sum(axis=0, keepdims=True)
+        return cls(floors, sums, np.moveaxis(added @ added.swapaxes(1, 2), 0, 2))
 
     def plus(self, other: Losses) -> Losses:
         """Those of both sets of cells."""

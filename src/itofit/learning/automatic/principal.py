@@ -29,6 +29,9 @@ LEAST_VARIANCE = 1e-9
 MOST_AMPLITUDE = 2e5
 """Of waves in a feature of unit variance: with larger ones, rounding of sums over the data is felt in it. Beside
 monomials, small differences of long waves, there may be little else where nearly all data are at one place."""
+LEAST_IN_PARTS, MOST_IN_PARTS = 20_000, 0.6
+"""Size of the transform from waves to features from which on groups may be made one by one, and the largest share of
+it that they need then."""
 DOUBT, DOUBT_BESIDE_LINEAR = 1.0, 2.0
 """Amplitudes' worth of doubt: a group that explains less than so many random ones would is switched off.
 
@@ -114,10 +117,20 @@ class Basis(Features):
             within[row] = [-m <= other < 0 and other + m in inputs for other in groups]
         return within
 
+    @cached_property
+    def parts(self) -> list[tuple[Int, Int]] | None:
+        """The features of each group and the rows of the transform they need; None if all at once cost no more."""
+        if self.transform.size < LEAST_IN_PARTS:
+            return None
+        of_groups = [np.flatnonzero(self.place == k) for k in range(len(self.groups))]
+        parts = [(own, np.flatnonzero(self.transform[:, own].any(axis=1))) for own in of_groups]
+        needed = sum(len(own) * len(rows) for own, rows in parts)
+        return parts if needed < MOST_IN_PARTS * self.transform.size else None
+
     def at(self, u: Float) -> Float:
         """The features X at scaled points u (n, m): shape (n, R)."""
         K = len(self.omega)
-        return real_sum(self.omega, self.transform[:K] - 1j * self.transform[K:], u) - self.mean
+        return real_sum(self.omega, self.transform[:K] - 1j * self.transform[K:], u, self.parts) - self.mean
 
     def sums(self, u: Float, c: Float) -> Float:
         """X c at scaled points u (n, m), for amplitudes c of shape (R, p): shape (n, p)."""
@@ -130,9 +143,11 @@ class Basis(Features):
 
     def series(self, intercept: Float, c: Float, scaling: Scaling) -> FourierSeries:
         """The function intercept (p,) + X c of x = shift + scale · u, for amplitudes c of shape (R, p)."""
+        beta = self._beta(c)
+        used = beta.any(axis=1) if self.without_waves else np.ones(len(beta), dtype=bool)
         return FourierSeries(
-            omega=self.omega,
-            beta=self._beta(c),
+            omega=self.omega[used],
+            beta=beta[used],
             shift=scaling.shift,
             scale=scaling.scale,
             offset=intercept - self.mean @ c,
@@ -195,10 +210,10 @@ def principal_features(
     G = gram[np.ix_(waves, waves)] / total - np.outer(mean, mean)
     b = right[waves] - np.outer(mean, right[one])
     monomials = np.unique(group[group < -m])
-    E = _with_monomials(
-        omega, group, monomials, np.zeros(m) if origin is None else origin
-    )  # waves, then monomials, from waves
-    G = E.T @ G @ E
+    E = _monomials_of_waves(omega, group, monomials, np.zeros(m) if origin is None else origin)
+    if len(monomials):  # waves, then monomials
+        mixed = G @ E
+        G = np.block([[G, mixed], [mixed.T, E.T @ mixed]])
     # Where each group stands among waves and monomials; of linear terms the sine alone
     own_group = np.concatenate([np.where(group < 0, np.inf, group), np.where(group < -m, np.inf, group), monomials])
     simple = np.flatnonzero((own_group < 0) & (np.diagonal(G) > LEAST_VARIANCE**2))
@@ -212,7 +227,7 @@ def principal_features(
                 simpler = [k for k in simpler if g < -m <= own_group[k]]  # monomials do without linear terms alone
             part, share = _principal(G, places, np.array(simpler if apart else [], dtype=int))
             if len(monomials):
-                sure = np.sqrt(((E @ part) ** 2).sum(axis=0)) < MOST_AMPLITUDE
+                sure = np.sqrt((_of_waves(part, E) ** 2).sum(axis=0)) < MOST_AMPLITUDE
                 part, share = part[:, sure], share[sure]
             parts.append(part)
             penalties.append(1 / share)
@@ -221,21 +236,26 @@ def principal_features(
                 largest.append(1.0 if g < 0 else 1 / float((part[places, -1] ** 2).sum()))
         T = np.concatenate(parts, axis=1)
         A = total * (T.T @ G @ T)
-        T = E @ T
+        T = _of_waves(T, E)
         basis = Basis(omega, T, mean @ T, np.concatenate(penalties), np.concatenate(groups), np.array(largest))
         return basis, A, T.T @ b
 
 
-def _with_monomials(omega: Float, group: Int, monomials: Int, origin: Float) -> Float:
-    """The matrix (2K, 2K + P) from waves to waves and monomials, which are sums of a few of them."""
+def _monomials_of_waves(omega: Float, group: Int, monomials: Int, origin: Float) -> Float:
+    """The coefficients (2K, P) of monomials, which are sums of a few waves."""
     K, m = omega.shape
-    E = np.eye(2 * K, 2 * K + len(monomials))
+    E = np.zeros((2 * K, len(monomials)))
     for k, g in enumerate(monomials.tolist()):
         places = np.flatnonzero(group == g)
         cosines, sines = np.split(monomial_waves(g, m)[1], 2)
         moved = (cosines - 1j * sines) * np.exp(-1j * omega[places] @ origin)
-        E[places, 2 * K + k], E[K + places, 2 * K + k] = moved.real, -moved.imag
+        E[places, k], E[K + places, k] = moved.real, -moved.imag
     return E
+
+
+def _of_waves(T: Float, E: Float) -> Float:
+    """Coefficients (2K, R) of waves alone, from those (2K + P, R) of waves and monomials."""
+    return T[: len(E)] + E @ T[len(E) :] if E.shape[1] else T
 
 
 def _principal(G: Float, places: Int, linear: Int) -> tuple[Float, Float]:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from itofit._checks import Float, Int
 from itofit.learning.automatic.principal import with_intercept
@@ -54,6 +55,14 @@ class Products(NamedTuple):
         """Those of some cells."""
         ones, S = (np.take(array.T, rows, axis=1).T for array in (self.ones, self.S))
         return Products(ones, S, self.count[rows], self.fold[rows])
+
+    def with_added(self, added: float, entries: npt.NDArray[np.bool_]) -> Products:
+        """Those with a number added to S / n of some entries (p,)."""
+        if not added:
+            return self
+        S = self.S.copy(order="F")
+        S[:, entries] += added * self.count[:, None]
+        return self._replace(S=S)
 
     def values(self, B: Float) -> Float:
         """H (n, p) for amplitudes B (R + 1, p)."""

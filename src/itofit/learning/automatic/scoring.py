@@ -64,7 +64,7 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
     model, B, ridges, _ = scoring
     _, S, count, _ = products
     H = products.values(B)
-    P, parts, idle = np.zeros_like(B), model.parts(H, S), 0
+    P, parts, idle, lefts = np.zeros_like(B), model.parts(H, S), 0, Lefts(model, products)
     coupled = not model.shape.separate and model.shape.n_entries <= MOST_COUPLED
     enough = max(LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH[model.shape.separate] * float(count.sum()))
     for step in range(first, MOST_STEPS):
@@ -76,7 +76,7 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
             together = Together.of(model, products, H, parts, in_use)
             systems, weight, z = together.systems, together.weight, together.z
         else:
-            systems, weight, z = systems_of(model, products, H, parts, in_use)
+            systems, weight, z = systems_of(model, products, H, parts, in_use, lefts)
         spread = (weight * (z - H) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
         new_ridges = np.empty_like(ridges)
         for j, (A, b) in enumerate(systems):
@@ -190,25 +190,69 @@ def _share_of_step(
 
 
 def systems_of(
-    model: NoiseModel, products: Products, H: Float, parts: Parts, in_use: npt.NDArray[np.bool_] | None = None
+    model: NoiseModel,
+    products: Products,
+    H: Float,
+    parts: Parts,
+    in_use: npt.NDArray[np.bool_] | None = None,
+    lefts: Lefts | None = None,
 ) -> tuple[list[tuple[Float, Float]], Float, Float]:
     """One scoring step as a least-squares problem for each entry of H: A and b, and its weights and targets (n, p).
 
     Amplitudes that are not `in_use` (p, R + 1) are left out: A and b are zero there.
     """
-    ones, _, count, _ = products
+    count = products.count
     gradient, weight = model.derivatives(parts, count)
     weight = np.maximum(weight, LEAST_WEIGHT * count[:, None])
     z = H - gradient / weight
+    if in_use is None:
+        in_use = np.ones((H.shape[1], products.ones.shape[1]), dtype=bool)
+    return (lefts or Lefts(model, products)).systems(weight, z, in_use), weight, z
 
-    def system(j: int) -> tuple[Float, Float]:
-        if in_use is None or in_use[j].all():
-            return weighted_system(ones, weight[:, j], z[:, j])
-        A, b, on = np.zeros((ones.shape[1],) * 2), np.zeros(ones.shape[1]), np.flatnonzero(in_use[j])
-        A[np.ix_(on, on)], b[on] = weighted_system(ones[:, on], weight[:, j], z[:, j])
-        return A, b
 
-    return map_tasks(system, range(weight.shape[1]), len(ones)), weight, z
+class Lefts:
+    """The least-squares problems of scoring steps of some products.
+
+    Where every transition tells as much of each entry of H, whatever H is, the left side is made but once for all
+    entries and steps.
+    """
+
+    def __init__(self, model: NoiseModel, products: Products) -> None:
+        self.products, self.steady = products, model.link.steady and model.shape.separate
+        self.made: tuple[npt.NDArray[np.bool_], Float] | None = None  # for some amplitudes (R + 1,)
+
+    def systems(self, weight: Float, z: Float, in_use: npt.NDArray[np.bool_]) -> list[tuple[Float, Float]]:
+        """A and b of every entry for weights and targets (n, p), zero where amplitudes are not `in_use` (p, R + 1)."""
+        ones, size = self.products.ones, in_use.shape[1]
+        if self.steady:
+            left, right = (
+                self._half_gram(np.logical_or.reduce(in_use)),
+                ones.T @ (0.5 * self.products.count[:, None] * z),
+            )
+            return [(_kept(left, on), np.where(on, b, 0.0)) for on, b in zip(in_use, right.T, strict=True)]
+
+        def system(j: int) -> tuple[Float, Float]:
+            if in_use[j].all():
+                return weighted_system(ones, weight[:, j], z[:, j])
+            A, b, on = np.zeros((size, size)), np.zeros(size), np.flatnonzero(in_use[j])
+            A[np.ix_(on, on)], b[on] = weighted_system(ones[:, on], weight[:, j], z[:, j])
+            return A, b
+
+        return map_tasks(system, range(len(in_use)), len(ones))
+
+    def _half_gram(self, used: npt.NDArray[np.bool_]) -> Float:
+        """Σ n/2 (1, X)(1, X)ᵀ, zero but for some amplitudes (R + 1,) and perhaps others."""
+        if self.made is None or (used & ~self.made[0]).any():
+            left, on = np.zeros((len(used), len(used))), np.flatnonzero(used)
+            x = self.products.ones.T[on] * np.sqrt(0.5 * self.products.count)
+            left[np.ix_(on, on)] = x @ x.T
+            self.made = used, left
+        return self.made[1]
+
+
+def _kept(A: Float, on: npt.NDArray[np.bool_]) -> Float:
+    """A matrix of which some rows and columns are kept and others are zero."""
+    return A if on.all() else np.where(on[:, None] & on, A, 0.0)
 
 
 def weighted_system(ones: Float, weight: Float, z: Float) -> tuple[Float, Float]:

@@ -5,7 +5,7 @@ differs:
 
 - *Groups.* With several inputs, some frequencies move along one axis only, so that what depends on one input need not
   be put together from waves in all directions. Frequencies are drawn again within their group.
-- *Start.* Linear terms, monomials that stand out, and waves much longer than the data, with which the
+- *Start.* Linear terms, products of inputs that stand out, and waves much longer than the data, with which the
   first fit is made; or shorter ones, if their evidence is larger.
 - *Waves that stand out.* What a fit leaves over is compared with all half waves across the data
   (`itofit.learning.automatic.periodogram`). Those that stand out of the noise are moved to the top of their peak, then
@@ -14,8 +14,9 @@ differs:
 - *Step.* Every proposal has a length of its own, over one and a half decades, so that one of them is right.
 - *Judge.* The evidence of the network (`itofit.learning.automatic.evidence`), which takes all rows and chooses the
   ridges on the way, after 1, 2, 4, 8, … iterations.
-- *Result.* For a drift of one input, the first of long waves, shorter ones, and what the search ended with from which
-  the evidence tells no other by more than two: frequencies that were chosen cost evidence that nothing counts.
+- *Result.* For a drift, the first of a polynomial of few terms, with one input long waves and shorter ones, and what the
+  search ended with, from which the evidence tells no other by more than two: frequencies that were chosen cost evidence
+  that nothing counts.
 - *End.* When the last three quarters of the iterations have brought no improvement, 4 at least, 24 if waves are still
   left over, 2 if all waves were switched off wherever they were; and what is left over is looked at once more.
 """
@@ -69,7 +70,7 @@ class Searched(NamedTuple):
     best_iteration: int  # 0 is the start, left for a significantly larger evidence only
     n_standing_out: int  # waves that stood out of the noise at the start
     stopped: Stop
-    clouds: tuple[FittedWaves, ...] = ()  # for a drift of one input: long waves and shorter ones, none chosen
+    simpler: tuple[FittedWaves, ...] = ()  # for a drift: a polynomial; with one input, long waves and shorter ones
 
     @property
     def improved(self) -> bool:
@@ -79,9 +80,9 @@ class Searched(NamedTuple):
     @property
     def candidates(self) -> tuple[FittedWaves, ...]:
         """What a drift may be made of, the simplest first."""
-        if any(waves is self.best for waves in self.clouds):
-            return self.clouds
-        return (*self.clouds, self.best)
+        if any(waves is self.best for waves in self.simpler):
+            return self.simpler
+        return (*self.simpler, self.best)
 
     @property
     def simplest(self) -> FittedWaves:
@@ -90,8 +91,8 @@ class Searched(NamedTuple):
 
     def with_odds(self, odds: float) -> Searched:
         """The same where it is known how likely linear terms are zero."""
-        best, *clouds = (waves._replace(basis=waves.basis.with_odds(odds)) for waves in (self.best, *self.clouds))
-        return self._replace(best=best, clouds=tuple(clouds))
+        best, *simpler = (waves._replace(basis=waves.basis.with_odds(odds)) for waves in (self.best, *self.simpler))
+        return self._replace(best=best, simpler=tuple(simpler))
 
     def training(self, arff: ARFF, basis: Basis | None, ridges: Float, determined: float) -> Training:
         """The record of a training that ended with these features, ridges and amplitudes."""
@@ -103,7 +104,7 @@ class Searched(NamedTuple):
             seconds=np.array(self.seconds),
             best_iteration=self.best_iteration,
             stopped=self.stopped,
-            n_features=0 if basis is None else basis.n_waves,
+            n_features=0 if basis is None or basis.without_waves else basis.n_waves,
             parameters=arff,
             determined=determined,
             groups=np.array([], dtype=int) if basis is None else basis.groups,
@@ -195,7 +196,7 @@ def search(
         best_iteration=judge.best_iteration,
         n_standing_out=n_standing_out,
         stopped=stopped,
-        clouds=tuple(judge.clouds),
+        simpler=tuple(judge.simpler),
     )
 
 
@@ -216,7 +217,7 @@ class _Judge:
         self.best_iteration, self.on_iteration = 0, on_iteration
         self.iterations, self.values = [0], [start.log_evidence]
         self.any_waves = start.any_waves
-        self.clouds: list[FittedWaves] = []
+        self.simpler: list[FittedWaves] = []
 
     def __call__(self, i: int, waves: FittedWaves, least_gain: float = LEAST_EVIDENCE_GAIN) -> None:
         """Judge the waves of an iteration."""
@@ -241,16 +242,16 @@ def _look_first(walk: Walk, judge: _Judge, found: Float) -> None:
         walk.go_to(omega, group, found)
         if len(found) or not walk.targets.periodic.all():  # there are linear terms, or waves that stood out before
             judge(0, walk.look(walk.fitted_without_long_waves()))  # long ones distort peaks of hardly shorter ones
-    chosen = walk.targets.linear_stays and walk.arff.ridge is None and walk.arff.n_features is None
-    if walk.n_inputs == 1 and walk.targets.linear_stays and walk.arff.ridge is None:
-        judge.clouds.append(start)
+    of_drift = walk.targets.linear_stays and walk.arff.ridge is None
+    if walk.n_inputs == 1 and of_drift:
+        judge.simpler.append(start)
     for times in SHORTER.get(walk.n_inputs, SHORTER_MANY) if walk.targets.linear_stays else ():
         walk.go_to(stretched(walk.rng, omega, times, walk.reach, walk.targets.periodic), group, found)
         shorter = walk.fitted()
-        if chosen and times == SHORTER_MANY[0]:
-            judge.clouds.insert(0, polynomial(shorter, walk.targets))
-        if walk.n_inputs == 1 and walk.arff.ridge is None:
-            judge.clouds.append(shorter)
+        if of_drift and walk.arff.n_features is None and times == SHORTER_MANY[0]:
+            judge.simpler.insert(0, polynomial(shorter, walk.targets))
+        if walk.n_inputs == 1 and of_drift:
+            judge.simpler.append(shorter)
         if shorter.log_evidence > start.log_evidence:
             judge(0, walk.look(shorter), least_gain=0.0)  # for as much evidence the more flexible ones
     walk.go_to(*judge.best.walking, judge.best.found)

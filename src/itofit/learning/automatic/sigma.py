@@ -10,6 +10,7 @@ import numpy as np
 from itofit._checks import Float
 from itofit.learning.automatic.covariance import CovarianceFit
 from itofit.learning.automatic.principal import NO_FEATURES, Basis
+from itofit.matrices.links import covariance_at
 from itofit.matrices.symmetric import symmetric, to_matrices
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries
@@ -61,11 +62,19 @@ class Sigma(NamedTuple):
     def at(self, u: Float) -> Float:
         """Σ at scaled points, shape (n, d, d)."""
         sums = np.zeros((len(u), self.fit.shape.n_entries)) if self.basis is None else self.basis.sums(u, self.fit.c)
-        return np.asarray(self.L @ self.fit.of_sums(sums) @ self.L.T)
+        return self._in_units(self.fit.intercept + sums)
 
     def of_features(self, X: Float) -> Float:
         """Σ for features X (n, R), shape (n, d, d)."""
-        return np.asarray(self.L @ self.fit.at(X) @ self.L.T)
+        return self._in_units(self.fit.intercept + X @ self.fit.c)
+
+    def _in_units(self, H: Float) -> Float:
+        """Σ for the entries (n, p) of H: shape (n, d, d)."""
+        fit, d = self.fit, len(self.L)
+        if fit.shape.separate:  # L is diagonal, too
+            unit = np.diagonal(self.L)
+            return to_matrices(unit * np.clip(fit.link.value(H), *fit.limits) * unit, "diagonal", d)
+        return np.asarray(self.L @ covariance_at(H, fit.link, fit.shape, fit.limits)[0] @ self.L.T)
 
     def precision(self, X: Float) -> Float:
         """Σ⁻¹ for features X (n, R); one for all if it is constant."""
