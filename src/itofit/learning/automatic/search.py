@@ -14,9 +14,9 @@ differs:
 - *Step.* Every proposal has a length of its own, over one and a half decades, so that one of them is right.
 - *Judge.* The evidence of the network (`itofit.learning.automatic.evidence`), which takes all rows and chooses the
   ridges on the way, after 1, 2, 4, 8, … iterations.
-- *Result.* For a drift, the first of a polynomial of few terms, with one input long waves and shorter ones, and what the
-  search ended with, from which the evidence tells no other by more than two: frequencies that were chosen cost evidence
-  that nothing counts.
+- *Result.* For a drift, the first of a polynomial of few terms, long waves and shorter ones (with one input), and what
+  the search ended with, from which the evidence tells no other by more than two: frequencies that were chosen cost
+  evidence that nothing counts.
 - *End.* When the last three quarters of the iterations have brought no improvement, 4 at least, 24 if waves are still
   left over, 2 if all waves were switched off wherever they were; and what is left over is looked at once more.
 """
