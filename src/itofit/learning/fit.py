@@ -278,8 +278,8 @@ def _check_data(data: object, options: FitOptions) -> None:
         check_options_of_positions(options)
     if options.known_noise(data.n_outputs) is not None and data.kind != "positions" and not can_be_noisy(data):
         raise InputError(
-            "{option} needs tracks of positions, or of states that move as a whole, kind 'diffusion', without "
-            "covariates and periodic variables; these transitions are of kind {kind!r}",
+            "{option} needs tracks of positions, or of states that move as a whole, kind 'diffusion'; these "
+            "transitions are of kind {kind!r}",
             option=Option("measurement_noise"),
             kind=data.kind,
         )
