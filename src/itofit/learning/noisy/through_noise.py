@@ -58,7 +58,7 @@ def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
     known = task.options.known_noise(task.data.n_outputs)
     if known is None and task.survey.n_following < LEAST_PAIRS and track_order(task.data) is None:
         return None  # a pass over single transitions would tell nothing
-    warn_of_turns(next(iter(task.data.blocks())))
+    warn_of_turns(task.data)
     lags = lag_products(task.data, plain)
     if known is None and (lags.p > LEVEL or lags.share < LEAST_SHARE):
         return None

@@ -8,20 +8,26 @@ import numpy as np
 
 from itofit._checks import DataWarning, user_level
 from itofit.data.covariates import moving
+from itofit.data.passes import Data
 from itofit.data.periods import is_periodic
-from itofit.data.transitions import Transitions
 
 LONG, MANY = 0.4, 0.01
 """Of a period, from which on a step is long: from half of it on, it is taken for one the other way round; and the share
 of long steps that is too many. Steps that are normal with a standard deviation of a sixth of the period have that."""
 
 
-def warn_of_turns(data: Transitions) -> None:
-    """Warn if many steps of a periodic variable, errors of measurement included, are nearly half a period long."""
+def warn_of_turns(data: Data) -> None:
+    """Warn if many steps of a periodic variable, errors of measurement included, are nearly half a period long.
+
+    Of data that are read in parts, the first part is looked at.
+    """
     periods = data.periods[:, moving(data)]
-    for place in np.flatnonzero(is_periodic(periods)):
-        period = periods[1, place] - periods[0, place]
-        share = float(np.mean(np.abs(data.increments[:, place]) > LONG * period))
+    turning = np.flatnonzero(is_periodic(periods))
+    if not len(turning):
+        return
+    steps = np.abs(next(iter(data.blocks())).increments)
+    for place in turning:
+        share = float(np.mean(steps[:, place] > LONG * (periods[1, place] - periods[0, place])))
         if share > MANY:
             name = data.input_names[moving(data)][place]
             warnings.warn(
