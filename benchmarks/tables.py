@@ -454,6 +454,42 @@ def measurement_noise(rows):
         ]
 
 
+def hidden_surroundings(rows):
+    """Errors behind errors of measurement or without velocities, beside those with neither; a line for each case."""
+    yield [
+        "case",
+        "seeds",
+        "squared error of f",
+        "with clean states",
+        "ratio of means",
+        "errors ignored",
+        "error of Σ",
+        "with clean states",
+        "errors ignored",
+        "sd / true sd",
+        "coverage of f, Σ",
+        "errors were found in",
+    ]
+    for row in rows:
+        ignored = ["–", "–"]
+        if "force_ignored" in row:
+            ignored = [f"{row['force_ignored']:.4f}", f"{row['sigma_ignored']:.1%}"]
+        yield [
+            row["text"],
+            f"{row['runs']}",
+            f"{row['force']:.4f}, worst {row['force_worst']:.4f}",
+            f"{row['force_clean']:.4f}, worst {row['force_clean_worst']:.4f}",
+            f"{row['force'] / row['force_clean']:.2f}",
+            ignored[0],
+            f"{row['sigma']:.1%}",
+            f"{row['sigma_clean']:.1%}",
+            ignored[1],
+            f"{row['sd_ratio']:.3f} ± {row['sd_error']:.3f}" if "sd_ratio" in row else "–",
+            f"{row['drift_coverage']:.2f}, {row['sigma_coverage']:.2f}",
+            f"{row['taken']:.0%}",
+        ]
+
+
 def dynamics_exact(rows):
     yield ["answer", "error", "allowed", "seconds"]
     for row in rows:
@@ -767,6 +803,7 @@ TABLES = {
     ),
     "campaign": campaign,
     "measurement_noise": measurement_noise,
+    "hidden_surroundings": hidden_surroundings,
     "peers_drift": peers("drift"),
     "peers_sigma": peers("sigma"),
     "peers_coverage": peers_coverage,

@@ -314,12 +314,12 @@ def test_a_right_model_is_good(sde):
 
 
 def test_advice_on_noisy_tracks_names_what_can_be_done(sde):
-    """Errors of measurement of driven tracks are found, and no option is named that does not take covariates."""
+    """Errors of measurement of driven tracks are found, and the option is named that leaves them out."""
     noisy = X + 0.2 * np.random.default_rng(0).normal(size=X.shape)
     data = Transitions.from_trajectories(noisy, dt=H, covariates=U, covariate_names="drive")
     finding = check(sde, data)["whiteness"]
     assert "measurement noise" in finding.text
-    assert "keep every k-th observation" in finding.advice
+    assert "measurement_noise='auto'" in finding.advice
 
 
 def test_plots_show_covariates(sde, tmp_path):

@@ -10,7 +10,7 @@ from scipy.stats import binom, multivariate_normal
 import itofit
 from itofit import InputError, Transitions
 from itofit.data.names import with_velocities
-from itofit.learning.second_order.difference_quotients import LinearStart, linear_start, noises, triples
+from itofit.learning.second_order.difference_quotients import LinearStart, Terms, linear_start, noises, triples
 from itofit.learning.second_order.from_positions import _warn_of_errors, _warn_of_first_order
 from itofit.learning.second_order.linear_force import LinearForce, _sums, best_linear_force
 from itofit.learning.second_order.order import LEVEL, persistence
@@ -189,6 +189,7 @@ def test_loss_of_a_linear_system_is_that_of_all_positions_together():
     y = seen(rng, linear_tracks(rng, 1, np.full(n, h)), 0.01)[0]
     prior, start = Prior(np.array([0.2]), np.array([[0.7]])), np.array([y[0, 0], 0.2])
     model = LinearForce(
+        terms=Terms(np.zeros((2, 1))),
         intercept=np.zeros(1),
         slopes=SLOPES,
         sigma=SIGMA,

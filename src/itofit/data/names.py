@@ -67,7 +67,7 @@ def names_of(
     if outputs is not None:
         return input_names, checked_names("output_names", outputs, d)
     if kind == "positions":
-        return input_names, default_outputs if inputs is None else tuple(f"v_{name}" for name in input_names)
+        return input_names, default_outputs if inputs is None else tuple(f"v_{name}" for name in input_names[: m - k])
     return input_names, default_outputs if kind == "general" else input_names[: m - k][-d:]
 
 
@@ -118,6 +118,14 @@ def underdamped_names(d: int, names: Names | None, velocity_names: Names | None 
     if velocity_names is None:
         return positions + tuple(f"v_{name}" for name in positions)
     return positions + checked_names("velocity_names", velocity_names, d)
+
+
+def position_names(
+    d: int, names: Names | None, velocity_names: Names | None = None
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Names of positions, and those of velocities that were not observed; None and None if neither were given."""
+    both = underdamped_names(d, names, velocity_names)
+    return (None, None) if both is None else (both[:d], both[d:])
 
 
 def checked_names(argument: str, names: Names, n: int) -> tuple[str, ...]:
@@ -180,9 +188,10 @@ def with_velocities(data: HasVariables) -> HasVariables:
     """The variables of data; of positions, with the velocities that were not observed."""
     if data.kind != "positions":
         return data
-    names, periods = data.input_names + data.output_names, np.zeros((2, 2 * data.n_inputs))
-    m, outputs, units = 2 * data.n_inputs, data.output_names, data.units
-    return Variables(m, data.n_outputs, "underdamped", names, outputs, periods, units=units)
+    d, outputs = data.n_outputs, data.output_names
+    names = data.input_names[:d] + outputs + data.input_names[d:]
+    periods = np.insert(data.periods, [d] * d, 0.0, axis=1)
+    return Variables(len(names), d, "underdamped", names, outputs, periods, data.n_covariates, data.units)
 
 
 def has_given_names(owner: HasVariables) -> bool:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
-from itofit.data.names import Names, underdamped_names
+from itofit.data.covariates import Covariates
+from itofit.data.names import Names, position_names
+from itofit.data.periods import Periodic
 from itofit.data.step_limits import step_limits
-from itofit.data.trajectories import Moves, moves_in_trajectories
+from itofit.data.trajectories import moves_in_trajectories
 
 if TYPE_CHECKING:
     from itofit.data.transitions import Transitions
@@ -33,6 +35,9 @@ class FromPositions:
         max_h: float | None = None,
         names: Names | None = None,
         velocity_names: Names | None = None,
+        covariates: Covariates | None = None,
+        covariate_names: Names | None = None,
+        periodic: Periodic | None = None,
     ) -> Transitions:
         """Positions of a second-order system, dx = v dt, dv = f(x, v) dt + σ(x, v) dW, whose velocities are not seen.
 
@@ -46,6 +51,9 @@ class FromPositions:
             As in `from_trajectories`: positions (T, d), (n, T, d) or a list of such; rows with NaN are gaps.
         names, velocity_names : sequences of d str, optional
             What the positions and the velocities are called. Default: that of position "angle" is "v_angle".
+        covariates, covariate_names, periodic
+            As in `from_trajectories`; a position may be an angle, and force and noise may depend on what drives the
+            system from outside.
 
         Examples
         --------
@@ -56,14 +64,8 @@ class FromPositions:
         >>> data.input_names, data.output_names
         (('angle',), ('v_angle',))
         """
-        (starts, increments, h, groups), _ = moves_in_trajectories(paths, dt, times, step_limits(min_h, max_h))
-        return cls._of_positions(Moves(starts, starts + increments, h, groups), names, velocity_names)
-
-    @classmethod
-    def _of_positions(cls, moves: Moves, names: Names | None, velocity_names: Names | None = None) -> Transitions:
-        """Transitions from moves of positions."""
-        d = moves.start.shape[1]
-        both = underdamped_names(d, names, velocity_names)
-        positions, velocities = (None, None) if both is None else (both[:d], both[d:])
-        increments = moves.end - moves.start
-        return cls(moves.start, increments, moves.h, moves.groups, "positions", positions, velocities)  # type: ignore[call-arg, return-value]
+        moves, u = moves_in_trajectories(paths, dt, times, step_limits(min_h, max_h), covariates)
+        starts, increments, h, groups = moves
+        own = position_names(starts.shape[1], names, velocity_names)
+        moved, driven = (starts + increments) - starts, (u, covariate_names, periodic)
+        return cls(starts, moved, h, groups, "positions", *own, *driven)  # type: ignore[call-arg, return-value]

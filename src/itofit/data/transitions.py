@@ -14,7 +14,7 @@ from itofit.data.covariates import Covariates, covariate_rows, moving, warn_of_u
 from itofit.data.frames.layout import ColumnNames, Layout, Table, checked_layout, moves_in_table
 from itofit.data.large.sources import Source
 from itofit.data.move_rows import MoveRows
-from itofit.data.names import Form, Kind, Names, checked_variables, same_variables, underdamped_names
+from itofit.data.names import Form, Kind, Names, checked_variables, position_names, same_variables, underdamped_names
 from itofit.data.notebooks import rows_html
 from itofit.data.periods import Periodic, checked_periods, nearest_image, wrapped
 from itofit.data.position_tracks import FromPositions
@@ -436,12 +436,12 @@ class Transitions(MoveRows, FromPositions):
     def _from_moves(cls, layout: Layout, moves: Moves) -> Transitions:
         """Transitions from the moves in a table of this layout."""
         names, velocity_names, drivers = ([str(name) for name in own] for own in layout.variables)
-        if layout.second_order:
-            return cls._of_positions(moves, names)
         places = np.cumsum([len(names), len(velocity_names)])
         (x0, v0, u), (x1, v1, _) = (np.split(rows, places, axis=1) for rows in (moves.start, moves.end))
         driven: dict[str, Any] = {"covariates": u, "covariate_names": drivers} if drivers else {}
         driven["periodic"] = layout.periodic
+        if layout.second_order:
+            return cls(x0, x1 - x0, moves.h, moves.groups, "positions", *position_names(len(names), names), **driven)
         if not layout.velocity:
             return cls.from_pairs(x0, x1, moves.h, moves.groups, names, **driven)
         return cls.from_underdamped(x0, v0, x1, v1, moves.h, moves.groups, names, velocity_names, **driven)

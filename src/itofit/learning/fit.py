@@ -123,10 +123,11 @@ def fit(
         for the drift that the others show (docs/finite-step.md), with a warning; with `refine` alone. None: keep all.
     measurement_noise : {"auto"}, False, float or array
         Errors of measurement, y = x + η with independent η ~ N(0, Λ) at each observation, in data whose order is known:
-        tracks, of kind "diffusion" (docs/measurement-noise.md). "auto": Λ is learned, and f and Σ without it, if the
-        data show it by a likelihood ratio at level 0.01; with `refine` alone. False: observations are the states. A
-        standard deviation, one for each variable, or Λ itself, shape (d, d): known errors. The result is in
-        ``sde.measurement_noise``, which is None if there are none.
+        tracks, of kind "diffusion", driven from outside or not, angles included, or of positions alone
+        (docs/measurement-noise.md). "auto": Λ is learned, and f and Σ without it, if the data show it by a likelihood
+        ratio at level 0.01; with `refine` alone. False: observations are the states. A standard deviation, one for each
+        variable, or Λ itself, shape (d, d): known errors. The result is in ``sde.measurement_noise``, which is None if
+        there are none.
     rng : int, Generator or None
         The same seed and data give the same result.
     progress : bool, optional
@@ -278,8 +279,8 @@ def _check_data(data: object, options: FitOptions) -> None:
         check_options_of_positions(options)
     if options.known_noise(data.n_outputs) is not None and data.kind != "positions" and not can_be_noisy(data):
         raise InputError(
-            "{option} needs tracks of positions, or of states that move as a whole, kind 'diffusion', without "
-            "covariates and periodic variables; these transitions are of kind {kind!r}",
+            "{option} needs tracks of positions, or of states that move as a whole, kind 'diffusion'; these "
+            "transitions are of kind {kind!r}",
             option=Option("measurement_noise"),
             kind=data.kind,
         )

@@ -417,6 +417,7 @@ class SDE(Hints, ABC):
             root = square_root(self.measurement_noise.covariance[None], "symmetric")[0]
             seen = paths[:, :, : self.n_outputs]  # positions, if there are velocities as well
             seen += random.standard_normal(seen.shape) @ root
+            paths = wrapped(paths.reshape(-1, paths.shape[2]), self.periods[:, : paths.shape[2]]).reshape(paths.shape)
         if as_frame and driver is not None:
             paths = np.concatenate([paths, driver.over(n_steps + 1)], axis=2)
         return frame_of(pandas, paths, dt, self.input_names, self.units) if as_frame else paths

@@ -78,23 +78,14 @@ class Layout(NamedTuple):
 
 
 def _check_second_order(layout: Layout) -> None:
-    """Raise if a layout of positions alone has what they cannot have."""
-    if not layout.second_order:
-        return
-    if layout.velocity:
+    """Raise if a layout of positions alone has velocities."""
+    if layout.second_order and layout.velocity:
         raise InputError(
             "{second_order} is for positions whose velocities were not observed, but {velocity} names them: leave out "
             "one of the two",
             second_order=Option("second_order", True),
             velocity=Option("velocity"),
         )
-    for name, given in (("covariates", layout.covariates), ("periodic", layout.periodic)):
-        if given:
-            raise InputError(
-                "{second_order} does not go together with {other}: velocities are found from positions alone",
-                second_order=Option("second_order", True),
-                other=Option(name),
-            )
 
 
 def checked_layout(

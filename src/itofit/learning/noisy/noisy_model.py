@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from itofit._checks import Float
+from itofit.data.periods import endless, is_periodic
 from itofit.learning.automatic.evidence import amplitude_ridges
 from itofit.learning.automatic.method import Automatic, LearnedDrift
 from itofit.learning.automatic.principal import NO_FEATURES, Basis, with_intercept
@@ -47,7 +48,11 @@ class NoisyModel:
     scaling : Scaling
         Of the inputs.
     box : array of shape (2, m)
-        Outside, functions are those of the nearest point in it.
+        Outside, functions are those of the nearest point in it. Of periodic inputs it is one period.
+    periods : array of shape (2, m)
+        Where one period of each input begins and ends, both zero if it is not periodic.
+    n_covariates : int
+        How many of the inputs, the last ones, come from outside.
     n_rows : int
         Steps that a filter will make with it.
     scheme : {"corrected", "euler"}
@@ -66,6 +71,8 @@ class NoisyModel:
     noise: Float
     scaling: Scaling
     box: Float
+    periods: Float
+    n_covariates: int
     n_rows: int
     scheme: Scheme = "corrected"
     prior: Prior = NO_PRIOR
@@ -96,8 +103,10 @@ class NoisyModel:
             As above.
         margin : float
         """
-        survey = method.task.survey
-        width = margin * (survey.high - survey.low)
+        survey, data = method.task.survey, method.task.data
+        hidden = ~is_periodic(data.periods)  # covariates are known, and within their range
+        hidden[data.n_inputs - data.n_covariates :] = False
+        width = np.where(hidden, margin * (survey.high - survey.low), 0.0)
         return cls(
             basis=drift.basis,
             amplitudes=drift.drift.posterior.amplitudes,
@@ -107,6 +116,8 @@ class NoisyModel:
             noise=noise,
             scaling=method.scaling,
             box=np.array([survey.low - width, survey.high + width]),
+            periods=data.periods,
+            n_covariates=data.n_covariates,
             n_rows=n_rows,
             scheme=scheme,
             prior=prior,
@@ -124,12 +135,16 @@ class NoisyModel:
         typical = np.diagonal(self.sigma.L @ self.sigma.L.T)
         return GaussianStep(
             self._functions,
-            self.box,
+            self._range,
             typical,
             second_order=self.second_order,
             scheme=self.scheme,
             substeps=self.substeps,
         )
+
+    @property
+    def _range(self) -> Float:
+        return endless(self.box, self.periods)
 
     @cached_property
     def _functions(self) -> Functions:
@@ -148,7 +163,7 @@ class NoisyModel:
                 return series(x), np.broadcast_to(constant, (len(x), *constant.shape[1:]))
             return series(x), symmetric(self.sigma.at(self.scaling.points(x)))
 
-        return tabulated(exact, self.box, self.n_rows)
+        return tabulated(exact, self.box, self.n_rows, self.periods, self.n_covariates)
 
     def window_lengths(self, h: float) -> tuple[int, int]:
         """Overlap and kept steps of windows for steps of about this length."""
@@ -169,7 +184,7 @@ class NoisyModel:
         return X, np.asarray(L @ changes @ L.T)
 
     def _scaled(self, x: Float) -> Float:
-        return self.scaling.points(np.clip(x, *self.box))
+        return self.scaling.points(np.clip(x, *self._range))
 
     # Ridges
 

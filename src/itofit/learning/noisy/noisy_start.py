@@ -80,7 +80,7 @@ class Start(NamedTuple):
         def constant(x: Float) -> tuple[Float, Float]:
             return np.zeros((len(x), d)), np.broadcast_to(sigma, (len(x), d, d))
 
-        return GaussianStep(constant, np.array([[-np.inf] * d, [np.inf] * d]), np.diagonal(sigma), scheme="euler")
+        return GaussianStep(constant, np.array([[-np.inf], [np.inf]]), np.diagonal(sigma), scheme="euler")
 
     def scaled(self, log_factor: float) -> Start:
         """With another Σ and as much noise altogether."""

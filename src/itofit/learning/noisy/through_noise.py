@@ -10,10 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import DataWarning, Float, InputError, Option, user_level
+from itofit.data.covariates import moving
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic
 from itofit.learning.noisy.noise_test import LEAST_PAIRS, LEAST_SHARE, LEVEL, LagProducts, lag_products
 from itofit.learning.noisy.noisy_tracks import Fitted, fit_through_noise, gain_of_noise, model_through_noise
+from itofit.learning.noisy.whole_turns import warn_of_turns
 from itofit.learning.pipeline import Task
 from itofit.model.hidden.windows import track_order
 from itofit.model.learned import LearnedSDE
@@ -37,8 +39,8 @@ class Decision(NamedTuple):
 
 
 def can_be_noisy(data: Data) -> bool:
-    """Whether errors of measurement can be told: of states that move as a whole, alone and on a line."""
-    return data.kind == "diffusion" and not data.n_covariates and not is_periodic(data.periods).any()
+    """Whether errors of measurement can be told: of states that move as a whole."""
+    return data.kind == "diffusion"
 
 
 def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
@@ -56,6 +58,7 @@ def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
     known = task.options.known_noise(task.data.n_outputs)
     if known is None and task.survey.n_following < LEAST_PAIRS and track_order(task.data) is None:
         return None  # a pass over single transitions would tell nothing
+    warn_of_turns(task.data)
     lags = lag_products(task.data, plain)
     if known is None and (lags.p > LEVEL or lags.share < LEAST_SHARE):
         return None
@@ -98,9 +101,10 @@ def with_what_is_told(task: Task, plain: LearnedSDE) -> LearnedSDE:
     if not can_be_noisy(task.data) or not task.options.refine or task.survey.n_following < LEAST_PAIRS:
         return plain
     one_step, sample, h = plain.one_step or plain, task.survey.sample, task.survey.h_mean
-    expected = (sample + h * one_step.drift(sample)).var(axis=0)
+    own = moving(task.data)
+    expected = (sample[:, own] + h * one_step.drift(sample)).var(axis=0)
     noise = h * one_step.covariance(sample).mean(axis=0).diagonal()
-    share = expected / (expected + noise)
+    share = np.where(is_periodic(task.data.periods[:, own]), 1.0, expected / (expected + noise))
     little = [f"{name} ({own:.2g})" for name, own in zip(plain.output_names, share, strict=True) if own < LEAST_TOLD]
     if not little:
         return plain

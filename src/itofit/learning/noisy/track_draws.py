@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from itofit._checks import Float
+from itofit.data.covariates import moving
 from itofit.data.following import follows
 from itofit.data.passes import Data, add_up
+from itofit.data.periods import wrapped
 from itofit.data.transitions import Transitions
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import drawn, filtered
@@ -48,13 +50,14 @@ def drawn_transitions(
         for chunk in chunks(rows, windows):
             states = drawn(filtered(step, chunk, noise), chunk, rng)
             at = chunk.rows[chunk.kept]
-            inputs[at] = states[:-1][chunk.kept]
+            inputs[at, moving(rows)] = states[:-1][chunk.kept]
             increments[at] = (states[1:] - states[:-1])[chunk.kept]
             chosen[at] = True
         if not chosen.any():
             return []
         groups = None if rows.groups is None else rows.groups[chosen]
-        variables = rows.kind, rows.input_names, rows.output_names
-        return [Transitions._trusted(inputs[chosen], increments[chosen], rows.h[chosen], groups, *variables)]
+        variables = rows.kind, rows.input_names, rows.output_names, rows.n_covariates, rows.periods
+        states_at = wrapped(inputs[chosen], rows.periods)
+        return [Transitions._trusted(states_at, increments[chosen], rows.h[chosen], groups, *variables)]
 
     return Transitions.concatenate(add_up(InOrder(data, overlap), of_block))

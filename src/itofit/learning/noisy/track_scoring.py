@@ -35,6 +35,7 @@ from itofit.learning.automatic.evidence import (
 )
 from itofit.learning.automatic.principal import NO_FEATURES
 from itofit.learning.noisy.noisy_model import NoisyModel
+from itofit.model.hidden.gaussian_step import with_held
 from itofit.model.hidden.sensitivities import Normal, error_directions, of_drift, of_noise, positive_part
 from itofit.model.hidden.tracking import filtered
 from itofit.model.hidden.windows import InOrder, Overlapping, Windows, chunks, cut
@@ -110,6 +111,7 @@ class Tracks:
                 at = found.m[:-1].reshape(-1, D)
                 if model.second_order:  # in the middle of the step
                     at = 0.5 * (at + found.mean_before.reshape(-1, D))
+                at = with_held(at, chunk.u.reshape(T * W, -1))
                 X = model.drift_features(at).reshape(T, W, -1)
                 Z, changes = model.noise_features(at)
                 d, p = fit.shape.d, fit.shape.n_entries

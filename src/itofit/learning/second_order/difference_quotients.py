@@ -18,6 +18,9 @@ difference having Σ h₊/6 in common with it. With steps of one length, differe
 Given the velocity at y₀, the noise before y₀ is not zero on average: velocities that are large have been driven there.
 So the mean of â b(x̂, v̂) is that of f b and c Σ ∂_v b besides, c = (h₋ + 2h₊)/3(h₋ + h₊), one half for even steps.
 All this is to first order in h; where steps are long it is a start.
+
+Covariates are terms of the linear force as well; over both steps they have the mean of their values, by duration. A
+position that is periodic has no slope: its sine and cosine are terms instead (`Terms`).
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float, Int
+from itofit.data.covariates import moving
 from itofit.data.following import follows
+from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import with_eigenvalues
 
@@ -41,11 +46,44 @@ LARGEST_RATE = 1.0
 """Of a linear force, relative to the inverse of a step, to start with: others cannot be followed."""
 
 
+class Terms(NamedTuple):
+    """What a linear force is linear in: positions, velocities and covariates, which are b terms altogether.
+
+    In place of a periodic position there is its sine, and after all others its cosine, both times the period over 2π.
+    """
+
+    periods: Float  # (2, d): of the positions
+
+    @classmethod
+    def of(cls, data: Transitions) -> Terms:
+        """Those of moves of positions."""
+        return cls(data.periods[:, moving(data)])
+
+    def at(self, states: Float) -> Float:
+        """At states (n, 2d + k), covariates included: shape (n, b)."""
+        turning = np.flatnonzero(is_periodic(self.periods))
+        if not len(turning):
+            return states
+        unit = (self.periods[1, turning] - self.periods[0, turning]) / (2 * np.pi)
+        angle = states[:, turning] / unit
+        straight = states.copy()
+        straight[:, turning] = unit * np.sin(angle)
+        return np.concatenate([straight, unit * np.cos(angle)], axis=1)
+
+    def rate(self, slopes: Float) -> float:
+        """How fast a force (d, b) makes the state change: the larger of ‖∂f/∂v‖ and, at most, ‖∂f/∂x‖^½."""
+        d, n_turning = len(slopes), int(is_periodic(self.periods).sum())
+        by_position, by_velocity = slopes[:, :d], slopes[:, d : 2 * d]
+        if n_turning:
+            by_position = np.concatenate([by_position, slopes[:, -n_turning:]], axis=1)
+        return float(max(np.linalg.norm(by_velocity, 2), np.sqrt(np.linalg.norm(by_position, 2))))
+
+
 class LinearStart(NamedTuple):
     """A linear force and two noises."""
 
     intercept: Float  # (d,)
-    slopes: Float  # (d, 2d): by positions and velocities
+    slopes: Float  # (d, b): by positions, velocities and other terms
     sigma: Float  # (d, d)
     noise: Float  # (d, d)
 
@@ -58,18 +96,26 @@ class Triples(NamedTuple):
     v: Float  # (n, d)
     D: Float  # (n, d)
     h: Float  # (n, 2)
+    u: Float  # (n, k): covariates
+
+    @property
+    def states(self) -> Float:
+        """Positions, velocities and covariates, shape (n, 2d + k)."""
+        return np.concatenate([self.x, self.v, self.u], axis=1)
 
 
 def triples(data: Transitions) -> Triples:
     """All of three positions in a row."""
     before = np.flatnonzero(follows(data)) - 1
     step, h = data.increments, data.h
-    middle = data.inputs[before + 1]
+    middle = data.inputs[before + 1][:, moving(data)]
     h2 = np.stack([h[before], h[before + 1]], axis=1)
     x = middle + (step[before + 1] - step[before]) / 3
     v = (step[before] + step[before + 1]) / h2.sum(axis=1)[:, None]
     D = step[before + 1] / h2[:, 1:] - step[before] / h2[:, :1]
-    return Triples(before, x, v, D, h2)
+    driven = data.inputs[:, data.n_inputs - data.n_covariates :]
+    u = (h2[:, :1] * driven[before] + h2[:, 1:] * driven[before + 1]) / h2.sum(axis=1)[:, None]
+    return Triples(before, x, v, D, h2, u)
 
 
 def noises(found: Triples, residual: Float) -> tuple[Float, Float]:
@@ -147,7 +193,7 @@ def every_second(data: Transitions) -> Transitions | None:
         return None
     increments, h = (part[first] + part[first + 1] for part in (data.increments, data.h))
     groups = None if data.groups is None else data.groups[first]
-    return Transitions(data.inputs[first], increments, h, groups, data.kind, data.input_names, data.output_names)
+    return Transitions._trusted(data.inputs[first], increments, h, groups, *data._variables)
 
 
 def _linear_start(data: Transitions) -> LinearStart:
@@ -156,19 +202,23 @@ def _linear_start(data: Transitions) -> LinearStart:
     d, n = data.n_outputs, len(found.before)
     duration = found.h.sum(axis=1)[:, None]
     a = 2 * found.D / duration
-    mean = np.concatenate([found.x.mean(axis=0), found.v.mean(axis=0)])
-    b = np.concatenate([found.x, found.v], axis=1) - mean
+    terms, velocity = Terms.of(data), slice(d, 2 * d)
+    b = terms.at(found.states)
+    parts = np.split(b, [d, 2 * d], axis=1)
+    mean = np.concatenate([np.ascontiguousarray(part).mean(axis=0) for part in parts])
+    b = b - mean
+    on_line = ~is_periodic(terms.periods)
     sigma, noise = noises(found, found.D - found.D.mean(axis=0))
     for _ in range(3):  # Σ without what the force explains, and the force with that Σ
         share = float(((found.h[:, 0] + 2 * found.h[:, 1]) / (3 * duration[:, 0])).mean())
         left = b.T @ b / n
-        left[d:, d:] -= _share_of(left[d:, d:], noise * float((2 / duration**2).mean()))
-        left[:d, :d] -= _share_of(left[:d, :d], noise / 3)
+        left[velocity, velocity] -= _share_of(left[velocity, velocity], noise * float((2 / duration**2).mean()))
+        left[:d, :d] -= _share_of(left[:d, :d], noise / 3 * np.outer(on_line, on_line))
         right = a.T @ b / n
-        right[:, d:] -= share * sigma
+        right[:, velocity] -= share * sigma
         unit = np.sqrt(np.diagonal(left))
         slopes = np.linalg.lstsq(left / np.outer(unit, unit), (right / unit).T, rcond=1e-6)[0].T / unit
-        slopes = _bounded(slopes, float(np.median(duration)) / 2)
+        slopes = slopes * min(1.0, LARGEST_RATE / max(terms.rate(slopes) * float(np.median(duration)) / 2, 1e-300))
         explained = 0.5 * duration * (a.mean(axis=0) + b @ slopes.T)
         sigma, noise = noises(found, found.D - explained)
     return LinearStart(a.mean(axis=0) - slopes @ mean, slopes, sigma, noise)
@@ -178,10 +228,3 @@ def _share_of(total: Float, part: Float) -> Float:
     """A part of a covariance that leaves at least a fifth of it in each variable."""
     most = 0.8 * np.diagonal(total) / np.maximum(np.diagonal(part), 1e-300)
     return np.asarray(part * min(1.0, float(most.min())))
-
-
-def _bounded(slopes: Float, h: float) -> Float:
-    """Slopes (d, 2d) of a force that a step of length h can follow."""
-    d = len(slopes)
-    rate = max(np.linalg.norm(slopes[:, d:], 2), np.sqrt(np.linalg.norm(slopes[:, :d], 2)))
-    return np.asarray(slopes * min(1.0, LARGEST_RATE / max(rate * h, 1e-300)))

@@ -9,9 +9,11 @@ import numpy as np
 
 from itofit._checks import DataWarning, Either, Float, InputError, Message, Option, user_level
 from itofit.data.following import follows
+from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
 from itofit.learning.long_steps import LONGEST, USUAL, shortened
 from itofit.learning.noisy.noise_test import LEVEL, p_of_gain
+from itofit.learning.noisy.whole_turns import warn_of_turns
 from itofit.learning.options import FitOptions
 from itofit.learning.pipeline import Task, floored_shares, model_of
 from itofit.learning.second_order.difference_quotients import LEAST_TRIPLES, triples
@@ -57,6 +59,7 @@ def learned_from_positions(task: Task) -> LearnedSDE:
     known = _known_noise(task)
     positions = _in_memory(task)
     _check_tracks(positions)
+    warn_of_turns(positions)
     first = _warn_of_first_order(positions)
     if not first and known is not None and not known.any():
         _warn_of_errors(positions)
@@ -101,7 +104,7 @@ def _check_tracks(positions: Transitions) -> None:
             ),
         )
     step = positions.increments / positions.h[:, None]
-    for j, name in enumerate(positions.input_names):
+    for j, name in enumerate(positions.input_names[:d]):
         if found.D[:, j].var() <= NO_NOISE * step[:, j].var() * float(np.mean(found.h)) ** 2:
             raise InputError(f"{name} moves without any noise that could be learned: its velocity hardly changes")
 
@@ -134,7 +137,8 @@ def _warn_of_errors(positions: Transitions) -> None:
     products = change[pairs] * change[pairs + 1]
     mean, error = products.mean(axis=0), products.std(axis=0) / np.sqrt(max(len(pairs), 1))
     correlation = mean / np.maximum((change[pairs] ** 2).mean(axis=0), 1e-300)
-    for name, own, sure in zip(positions.input_names, correlation, mean < -SURE * error, strict=True):
+    names = positions.input_names[: positions.n_outputs]
+    for name, own, sure in zip(names, correlation, mean < -SURE * error, strict=True):
         if own < OPPOSED and sure:
             warnings.warn(
                 Message(
@@ -156,9 +160,11 @@ def _warn_of_large_errors(sde: LearnedSDE, positions: Transitions) -> None:
     """Warn if errors of measurement are about as large as all of the motion."""
     if sde.measurement_noise is None:
         return
-    share = sde.measurement_noise.sd**2 / positions.inputs.var(axis=0)
-    for name, own in zip(positions.input_names, share, strict=True):
-        if own > LARGER_THAN_MOTION:
+    d = positions.n_outputs
+    share = sde.measurement_noise.sd**2 / positions.inputs[:, :d].var(axis=0)
+    on_line = ~is_periodic(positions.periods[:, :d])  # of angles, errors of that size were told before
+    for name, own, line in zip(positions.input_names[:d], share, on_line, strict=True):
+        if line and own > LARGER_THAN_MOTION:
             warnings.warn(
                 f"errors of measurement are {own:.0%} of the variance of {name}: little of its motion can be seen, and "
                 "less of the force",

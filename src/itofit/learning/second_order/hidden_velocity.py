@@ -17,7 +17,9 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.data.following import follows
+from itofit.data.names import with_velocities
 from itofit.data.passes import add_up
+from itofit.data.periods import wrapped
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.method import Automatic, LearnedDrift, LearnedSigma
@@ -66,7 +68,7 @@ class FromPositions(NamedTuple):
 def linear_force_of(data: Transitions, known: Float | None) -> LinearForce:
     """The linear force that moves of positions show best, Λ being known or not."""
     found = triples(data)
-    states = np.concatenate([found.x, found.v], axis=1)
+    states = found.states
     box = np.array([states.min(axis=0), states.max(axis=0)])
     return best_linear_force(data, linear_start(data), prior_of(found.v), box, known)
 
@@ -91,7 +93,7 @@ def learn_from_positions(
     best: FromPositions | None = None
     for seed in task.rng.integers(2**63, size=rounds).tolist():
         drawn_states = drawn_states_of(task, step, noise, prior, lengths, seed)
-        prior = prior_of(drawn_states.inputs[:, d:])
+        prior = prior_of(drawn_states.inputs[:, d : 2 * d])
         fitted = _fitted(task, drawn_states, noise, prior, known=known is not None)
         gain = np.inf if best is None else fitted.evidence - best.evidence
         if gain > 0:
@@ -116,8 +118,8 @@ def drawn_states_of(
     """Transitions of states (x, v) that are drawn at random given the positions: of all windows, or of some of many."""
     overlap, kept = lengths
     share = min(1.0, MOST_DRAWN / task.survey.n_rows)
-    names = task.data.input_names + task.data.output_names, task.data.output_names
-    d = task.data.n_outputs
+    own, d = with_velocities(task.data), task.data.n_outputs
+    variables = own.kind, own.input_names, own.output_names, own.n_covariates, own.periods
 
     def of_block(block: Overlapping, number: int) -> list[Transitions]:
         rng = np.random.default_rng([seed, number])
@@ -130,7 +132,8 @@ def drawn_states_of(
             start, end = states[:-1][chunk.kept], states[1:][chunk.kept]
             moved = np.ascontiguousarray((end - start)[:, d:])
             groups = None if rows.groups is None else rows.groups[at]
-            parts.append(Transitions._trusted(start, moved, rows.h[at], groups, "underdamped", *names))
+            inputs = wrapped(np.concatenate([start, chunk.u[chunk.kept]], axis=1), own.periods)
+            parts.append(Transitions._trusted(inputs, moved, rows.h[at], groups, *variables))
         return parts
 
     return Transitions.concatenate(add_up(InOrder(task.data, overlap), of_block))

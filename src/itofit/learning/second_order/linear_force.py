@@ -14,10 +14,11 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
 from itofit.data.following import follows
+from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
-from itofit.learning.second_order.difference_quotients import LinearStart, at_least
+from itofit.learning.second_order.difference_quotients import LinearStart, Terms, at_least
 from itofit.matrices.symmetric import with_eigenvalues
-from itofit.model.hidden.gaussian_step import GaussianStep
+from itofit.model.hidden.gaussian_step import GaussianStep, with_held
 from itofit.model.hidden.sensitivities import Normal, error_directions, of_drift, of_noise
 from itofit.model.hidden.tracking import Prior, filtered
 from itofit.model.hidden.windows import chunks, cut, second_order_window_lengths
@@ -42,14 +43,15 @@ BOUND = 1.5
 
 @dataclass(frozen=True, kw_only=True)
 class LinearForce:
-    """f = intercept + slopes (x, v), Σ and Λ, with the prior of velocities where a track starts."""
+    """f = intercept + slopes (x, v, u), Σ and Λ, with the prior of velocities where a track starts."""
 
+    terms: Terms
     intercept: Float  # (d,)
-    slopes: Float  # (d, 2d)
+    slopes: Float  # (d, b)
     sigma: Float  # (d, d)
     noise: Float  # (d, d)
     prior: Prior
-    box: Float  # (2, 2d)
+    box: Float  # (2, 2d + k)
     h: float  # a typical step
 
     @property
@@ -58,7 +60,7 @@ class LinearForce:
 
         def functions(s: Float) -> tuple[Float, Float]:
             d = len(self.sigma)
-            return self.intercept + s @ self.slopes.T, np.broadcast_to(self.sigma, (len(s), d, d))
+            return self.intercept + self.terms.at(s) @ self.slopes.T, np.broadcast_to(self.sigma, (len(s), d, d))
 
         return GaussianStep(
             functions, self.box, np.diagonal(self.sigma), second_order=True, substeps=parts_of_step(self.h * self.rate)
@@ -67,8 +69,7 @@ class LinearForce:
     @property
     def rate(self) -> float:
         """How fast the force makes the state change: the larger of ‖∂f/∂v‖ and ‖∂f/∂x‖^½."""
-        by_position, by_velocity = np.split(self.slopes, 2, axis=1)
-        return float(max(np.linalg.norm(by_velocity, 2), np.sqrt(np.linalg.norm(by_position, 2))))
+        return self.terms.rate(self.slopes)
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -105,13 +106,15 @@ def best_linear_force(
     start : LinearStart
     prior : Prior
         Of velocities where a track starts.
-    box : array of shape (2, 2d)
-        Range of the states, beyond which the force no longer grows.
+    box : array of shape (2, 2d + k)
+        Range of states and covariates, beyond which the force no longer grows.
     known : array of shape (d, d), optional
         Λ, if it is known.
     """
-    middle, half = box.mean(axis=0), 0.5 * BOUND * (box[1] - box[0])
+    middle, half, terms = box.mean(axis=0), 0.5 * BOUND * (box[1] - box[0]), Terms.of(data)
+    half[np.flatnonzero(is_periodic(terms.periods))] = np.inf
     model = LinearForce(
+        terms=terms,
         intercept=start.intercept,
         slopes=start.slopes,
         sigma=start.sigma,
@@ -150,8 +153,10 @@ def _sums(data: Transitions, model: LinearForce) -> _Sums:
     for chunk in chunks(data, windows):
         found = filtered(model.step, chunk, model.noise, model.prior)
         T, W = chunk.h.shape
-        middle = np.clip(0.5 * (found.m[:-1] + found.mean_before), *model.box)
-        features = np.concatenate([np.ones((T, W, 1)), middle], axis=2)
+        middle = 0.5 * (found.m[:-1] + found.mean_before)
+        states = with_held(middle.reshape(T * W, -1), chunk.u.reshape(T * W, -1))
+        terms = model.terms.at(np.clip(states, *model.box)).reshape(T, W, -1)
+        features = np.concatenate([np.ones((T, W, 1)), terms], axis=2)
         changes = np.broadcast_to(directions, (T, W, *directions.shape))
         own = _Sums(
             float(found.losses()[chunk.kept].sum()),

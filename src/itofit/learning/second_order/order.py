@@ -1,7 +1,7 @@
 """Whether a system is of first or of second order: one of second order keeps its velocity from step to step.
 
 With increments Δ_t of a track at times t and positions y_t, let C_k = ⟨Δ_t Δ_{t+k}⟩, and C'_3 the same for what is
-left of Δ_t and Δ_{t+3} after regression on functions of y_{t+2}. Then
+left of Δ_t and Δ_{t+3} after regression on functions of y_{t+2} (and of covariates, if there are any). Then
 
     share = 3 C'_3 / (C_0 + 2 C_1).
 
@@ -74,8 +74,10 @@ def persistence(data: Transitions) -> Persistence:
     n, d = len(first), data.n_outputs
     if n < LEAST_PRODUCTS:
         return Persistence(np.nan, np.nan, np.nan, n)
-    position = data.inputs[:, -d:]
-    B = _functions(position[first + 2])
+    B = _functions(data.inputs[first + 2])
+    if data.n_covariates:  # what drives both increments is known without errors, also when they were made
+        u = data.inputs[:, data.n_inputs - data.n_covariates :]
+        B = np.concatenate([B, u[first], u[first + 3]], axis=1)
     step = data.increments - data.increments.mean(axis=0)
     now, later = (_unexplained(B, step[rows]) for rows in (first, first + 3))
     motion = np.mean(step[first] ** 2 + 2 * step[first] * step[first + 1], axis=0)  # C_0 + 2 C_1

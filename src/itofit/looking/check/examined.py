@@ -158,8 +158,8 @@ def _innovations(sde: LearnedSDE, data: Transitions, order: Int) -> tuple[Transi
     white = np.asarray(np.linalg.solve(factors(told.S), np.stack([told.v, told.move], axis=2)), dtype=np.float64)
     if data.kind == "positions":
         return _with_velocities(sde, data, told, white[:, :, 0])
-    variables = data.kind, data.input_names, data.output_names
-    states = Transitions._trusted(told.state, told.move + told.v, data.h, data.groups, *variables)
+    variables = data.kind, data.input_names, data.output_names, data.n_covariates, data.periods
+    states = Transitions._trusted(told.inputs, told.move + told.v, data.h, data.groups, *variables)
     return states, white[:, :, 0], white[:, :, 1], told.v
 
 
@@ -167,12 +167,11 @@ def _with_velocities(
     sde: LearnedSDE, data: Transitions, told: Innovations, z: Float
 ) -> tuple[Transitions, Float, Float, Float]:
     """The same for positions: the force moves them by ½ h² f within a step."""
-    h, force = data.h[:, None], sde.drift(np.clip(told.state, *sde.box))
+    h, force = data.h[:, None], sde.drift(np.clip(told.inputs, *sde._range))
     g = np.linalg.solve(factors(told.S), (0.5 * h**2 * force)[:, :, None])[:, :, 0]
     seen = with_velocities(data)
-    states = Transitions._trusted(
-        told.state, h * force, data.h, data.groups, seen.kind, seen.input_names, seen.output_names
-    )
+    variables = seen.kind, seen.input_names, seen.output_names, seen.n_covariates, seen.periods
+    states = Transitions._trusted(told.inputs, h * force, data.h, data.groups, *variables)
     return states, z, np.asarray(g), told.v
 
 

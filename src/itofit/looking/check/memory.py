@@ -214,9 +214,7 @@ def _likely_cause(rows: ExaminedRows, r: Float, noise: float, correlated: str) -
 
 def _noise_advice(rows: ExaminedRows, more: str) -> str:
     """What to do about errors of measurement."""
-    data = rows.data
-    alone = data.kind == "diffusion" and not data.n_covariates and not data.periods.any()  # else noise stays in it
-    if alone and not rows.through_noise:
+    if rows.data.kind == "diffusion" and not rows.through_noise:  # else noise stays in it
         return Message(
             "Measurement noise counts as noise of the system here. Learn from the tracks with {option}, "
             "which separates the two.",

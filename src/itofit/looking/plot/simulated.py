@@ -138,6 +138,7 @@ def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random
             simulated = np.concatenate([first[:, c], later[:, c]])
             if sde.measurement_noise is not None and sde.kind == "diffusion":
                 simulated = simulated + sde.measurement_noise.sd[c] * rng.standard_normal(len(simulated))
+                simulated = wrapped(simulated[:, None], sde.periods[:, c : c + 1])[:, 0]
         elif length.max() > 1:  # the first position is that of the data
             observed, simulated = rows.inputs[after_start, c], later[:, c]
         else:

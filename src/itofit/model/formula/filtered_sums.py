@@ -36,10 +36,12 @@ import numpy as np
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
 from itofit.data.passes import Data, add_up
+from itofit.data.periods import endless
 from itofit.matrices.symmetric import entries, factors
 from itofit.model.finite_step import START_WEIGHT, Scheme
 from itofit.model.formula.library import Term, values_of
 from itofit.model.formula.lines import Slot
+from itofit.model.hidden.gaussian_step import with_held
 from itofit.model.hidden.observed import Observed, Observer
 from itofit.model.hidden.sensitivities import Normal, error_directions, of_drift, of_noise
 from itofit.model.hidden.small_matrices import inverse_of_root, lower_root
@@ -103,16 +105,17 @@ def filtered_sums(
     observer = Observer(present, data, h, scheme)
     d = len(present.floor_factor)
     noise_slots = slots[d:]
-    errors = error_directions(d)
+    errors, box = error_directions(d), endless(present.box, present.periods)
 
     def of_block(block: Overlapping, number: int) -> FilteredSums:
         total: FilteredSums | None = None
         for chunk, found in observer.filtered(block):
             T, W = found.mean_before.shape[:2]
-            values = _mean_over_step(found, partial(_values, terms, noise_slots, present), present.box, scheme)
+            u = chunk.u.reshape(T * W, -1)
+            values = _mean_over_step(found, u, partial(_values, terms, noise_slots, present), box, scheme)
             phi, drift, noise = np.split(values.reshape(T, W, -1), [len(terms), len(terms) + d], axis=2)
-            at = found.m[:-1].reshape(T * W, -1)
-            changes = _changes(noise_slots, present.covariance(np.clip(at, *present.box)))
+            at = with_held(found.m[:-1].reshape(T * W, -1), u)
+            changes = _changes(noise_slots, present.covariance(np.clip(at, *box)))
             features = [np.concatenate([phi, now], axis=2) for now in (drift, noise)]
             own = FilteredSums(
                 of_drift(found, chunk, features[0]),
@@ -128,8 +131,8 @@ def filtered_sums(
         return add_up(InOrder(data, observer.overlap), of_block)
 
 
-def _mean_over_step(found: Filtered, function: Callable[[Float], Float], box: Float, scheme: Scheme) -> Float:
-    """Means of functions of the state over steps: (n, D) to (n, q), for all T·W steps of a filter, shape (T W, q).
+def _mean_over_step(found: Filtered, u: Float, function: Callable[[Float], Float], box: Float, scheme: Scheme) -> Float:
+    """Means of functions over steps, (n, D + k) to (n, q), for all T·W of a filter, driven by u (T W, k): (T W, q).
 
     What moves a state is what functions are on its way: at its start and, three times as much, where two thirds of the
     step have passed, over the points of a Gaussian state there, by the rule that steps are made with.
@@ -143,7 +146,7 @@ def _mean_over_step(found: Filtered, function: Callable[[Float], Float], box: Fl
         columns = np.sqrt(D) * root.transpose(2, 0, 1)
         middle = start + share * (end - start)
         points = np.concatenate([middle + columns, middle - columns])  # (2D, n, D)
-        values = function(np.clip(points.reshape(-1, D), *box))
+        values = function(np.clip(with_held(points.reshape(-1, D), u), *box))
         return np.asarray(values.reshape(2 * D, len(start), -1).mean(axis=0))
 
     return mean(0.0) if scheme == "euler" else START_WEIGHT * mean(0.0) + (1 - START_WEIGHT) * mean(2 / 3)

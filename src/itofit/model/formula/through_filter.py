@@ -202,7 +202,7 @@ def _compared(
     def differences(block: Overlapping, number: int) -> tuple[Differences, int]:
         own, theirs = (observer.innovations(block) for observer in observers)
         loss = (own.loss - theirs.loss)[:, None]
-        at = np.clip(theirs.state, *asked.sde.box)
+        at = np.clip(theirs.inputs, *asked.sde._range)
         return added_differences(loss, at, number * PASS_ROWS, n_rows, edges), int(formula.floored(at).sum())
 
     with one_blas_thread:
@@ -221,6 +221,7 @@ class _Mixed:
     def __init__(self, sde: LearnedSDE, formula: Formula, number: int) -> None:
         self.sde, self.formula, self.number = sde, formula, number
         self.box, self.floor_factor = formula.box, formula.floor_factor
+        self.periods, self.n_covariates = formula.periods, formula.n_covariates
         self.of_drift = number < formula.n_outputs
         self.measurement_noise = (formula if self.of_drift else sde).measurement_noise
         self.hidden_velocity = formula.hidden_velocity

@@ -9,6 +9,7 @@ F(s)       (n, D)        what moves it: f(x), or (v, f(x, v))
 Σ(s)       (n, d, d)     covariance of its noise, which moves the last d components
 A          (n, D, D)     slope: Cov(s', s) = A P
 Q          (n, D, D)     what noise adds: P' = A P Aᵀ + Q
+u          (n, k)        inputs from outside, which are known and keep their value during the step
 =========  ============  ==========================================================================
 
 As for a Gaussian s, with the mean slope J = E (F − E F)(s − μ)ᵀ P⁻¹,
@@ -18,7 +19,8 @@ As for a Gaussian s, with the mean slope J = E (F − E F)(s − μ)ᵀ P⁻¹,
 with expectations over the 2D points μ ± √D · (columns of a root of P) and one step of Heun's third-order rule for the
 whole of h. From a state that is known, P₀ = 0, that is `itofit.model.finite_step`; for a second-order system with
 constant Σ, Q = Σ ⊗ [[h³/3, h²/2], [h²/2, h]] exactly. P' is positive definite whatever F is, as Q is kept above a small
-share of what it is without F.
+share of what it is without F. F and Σ may depend on u as well: expectations are over s alone. A periodic component of s
+is on a line, where its functions repeat.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float
+from itofit.data.periods import wrapped
 from itofit.model.finite_step import LEAST_SHARE, START_WEIGHT, Scheme, at_least
 from itofit.model.hidden.small_matrices import inverse_of_root, lower_root, turned
 
@@ -40,6 +43,8 @@ AROUND = 1e-4
 """Share of the noise of a step that a state is spread by at least where slopes are taken: known states have none."""
 TABLE = ((4096,), (400, 400))
 """Places of one and of two inputs between which functions are interpolated: the error is far below any noise."""
+PROBES, TABLE_ERROR = 512, 0.005
+"""Places at which a table with covariates is compared with the functions, and its largest error relative to these."""
 EVALUATIONS = 3
 """Of functions in a step that cost as much as a place of a table: fewer steps are not worth one."""
 
@@ -48,6 +53,10 @@ GAUSS = np.polynomial.legendre.leggauss(3)
 """Places and weights of the rule of Gauss."""
 ORDER_OF_CARRYING = 4
 """Terms of e^{Js} besides the first: the last is far below a hundredth where a step can be followed at all."""
+
+
+UNDRIVEN = np.zeros((0, 0))
+"""Of steps that nothing drives from outside."""
 
 
 class Moved(NamedTuple):
@@ -73,8 +82,8 @@ class GaussianStep:
     Parameters
     ----------
     functions : callable
-        f and Σ at points (n, D): arrays (n, d) and (n, d, d).
-    box : array of shape (2, D)
+        f and Σ at points (n, D + k): arrays (n, d) and (n, d, d).
+    box : array of shape (2, D + k)
         Outside, functions are those of the nearest point in it, so that no state runs away.
     typical : array of shape (d,)
         The diagonal of Σ, roughly.
@@ -100,30 +109,30 @@ class GaussianStep:
         self.functions, self.box, self.typical = functions, box, typical
         self.second_order, self.scheme = second_order, scheme
 
-    def __call__(self, m: Float, P: Float, h: Float) -> Moved:
-        """The states of mean m (n, D) and covariance P (n, D, D) after steps h (n,)."""
-        moved = self._moved(m, P, h / self.substeps)
+    def __call__(self, m: Float, P: Float, h: Float, u: Float = UNDRIVEN) -> Moved:
+        """The states of mean m (n, D) and covariance P (n, D, D) after steps h (n,) that are driven by u (n, k)."""
+        moved = self._moved(m, P, h / self.substeps, u)
         for _ in range(self.substeps - 1):
-            more = self._moved(moved.mean, moved.covariance, h / self.substeps)
+            more = self._moved(moved.mean, moved.covariance, h / self.substeps, u)
             A, Q = more.slope @ moved.slope, turned(more.slope, moved.noise) + more.noise
             moved = Moved(more.mean, more.covariance, A, Q)
         return moved
 
-    def _moved(self, m: Float, P: Float, h: Float) -> Moved:
+    def _moved(self, m: Float, P: Float, h: Float, u: Float) -> Moved:
         """The states after one part of a step."""
         D = m.shape[1]
         one, step, steps = np.eye(D), h[:, None], h[:, None, None]
-        first = self._rates(m, P, h)
+        first = self._rates(m, P, h, u)
         if self.scheme == "euler" and not self.second_order:
             A, Q = one + steps * first.J, steps * first.noise
             return Moved(m + step * first.F, turned(A, P) + Q, A, Q)
         A, Q = one + steps / 3 * first.J, steps / 3 * first.noise
-        rates = self._rates(m + step / 3 * first.F, turned(A, P) + self._noise_alone(first.noise, h / 3), h)
+        rates = self._rates(m + step / 3 * first.F, turned(A, P) + self._noise_alone(first.noise, h / 3), h, u)
         Q = 2 / 3 * steps * self._growth(rates, Q)
         A = one + 2 / 3 * steps * (rates.J @ A)
         alone = self._noise_alone(first.noise, 2 / 3 * h)
         spread = alone if self.second_order else (Q := _kept_positive(Q, alone))
-        rates = self._rates(m + 2 / 3 * step * rates.F, turned(A, P) + spread, h)
+        rates = self._rates(m + 2 / 3 * step * rates.F, turned(A, P) + spread, h, u)
         rest, alone = 1 - START_WEIGHT, self._noise_alone(first.noise, h)
         mean = m + step * (START_WEIGHT * first.F + rest * rates.F)
         if self.second_order:
@@ -140,13 +149,13 @@ class GaussianStep:
         change = rates.J @ Q
         return rates.noise + change + change.swapaxes(1, 2)
 
-    def _rates(self, mean: Float, P: Float, h: Float) -> _Rates:
+    def _rates(self, mean: Float, P: Float, h: Float, u: Float) -> _Rates:
         """Means over the 2D points of a Gaussian state."""
         n, D = mean.shape
         root = lower_root(self._spread(P, h))
         columns = np.sqrt(D) * root.transpose(2, 0, 1)
         points = np.concatenate([mean + columns, mean - columns]).reshape(-1, D)
-        f, sigma = self.functions(np.clip(points, *self.box))
+        f, sigma = self.functions(np.clip(with_held(points, u), *self.box))
         d = f.shape[1]
         F = f if not self.second_order else np.concatenate([points[:, d:], f], axis=1)
         F = F.reshape(2 * D, n, D)
@@ -173,6 +182,11 @@ class GaussianStep:
             alone[:, :d, :d] = (h**2 / 3)[:, None, None] * own
             alone[:, :d, d:] = alone[:, d:, :d] = (h / 2)[:, None, None] * own
         return alone
+
+
+def with_held(points: Float, u: Float) -> Float:
+    """Points (c n, D) of n states, c of each in c blocks, with what drives these from outside (n, k): (c n, D + k)."""
+    return np.concatenate([points, np.tile(u, (len(points) // len(u), 1))], axis=1) if u.shape[1] else points
 
 
 def _noise_carried_on(J: Float, noise: Float, h: Float) -> Float:
@@ -207,10 +221,21 @@ def _kept_positive(Q: Float, alone: Float) -> Float:
     return at_least(Q, alone)
 
 
-def tabulated(exact: Functions, box: Float, n_steps: int) -> Functions:
+def tabulated(exact: Functions, box: Float, n_steps: int, periods: Float, n_covariates: int) -> Functions:
     """Functions of one or two inputs by linear interpolation between the places of a table, if there are many steps.
 
-    A covariance between positive definite ones is positive definite. Functions of more inputs stay as they are.
+    A covariance between positive definite ones is positive definite. Functions of more inputs stay as they are, and so
+    do those of covariates that change too fast for a table, as those of time may.
+
+    Parameters
+    ----------
+    exact : callable
+    box : array of shape (2, m)
+        One period of inputs that are periodic.
+    n_steps : int
+    periods : array of shape (2, m)
+    n_covariates : int
+        How many of the inputs, the last ones, come from outside.
     """
     m = box.shape[1]
     if m > len(TABLE) or n_steps < np.prod(TABLE[m - 1]) // EVALUATIONS:
@@ -225,7 +250,7 @@ def tabulated(exact: Functions, box: Float, n_steps: int) -> Functions:
     strides = [int(np.prod(sides[k + 1 :])) for k in range(m)]
 
     def functions(x: Float) -> tuple[Float, Float]:
-        place = (x - box[0]) * scale
+        place = (wrapped(x, periods) - box[0]) * scale
         below = np.minimum(place.astype(np.intp), np.array(sides) - 2)
         rest = place - below
         first = below @ np.array(strides)
@@ -238,4 +263,13 @@ def tabulated(exact: Functions, box: Float, n_steps: int) -> Functions:
         both = np.asarray(values)
         return both[:, :d], both[:, d:].reshape(-1, d, d)
 
-    return functions
+    return functions if not n_covariates or _is_followed(exact, functions, box) else exact
+
+
+def _is_followed(exact: Functions, functions: Functions, box: Float) -> bool:
+    """Whether a table is as good as functions themselves at random places of a box."""
+    x = box[0] + (box[1] - box[0]) * np.random.default_rng(0).random((PROBES, box.shape[1]))
+    for own, table in zip(exact(x), functions(x), strict=True):
+        if (np.abs(own - table).max(axis=0) > TABLE_ERROR * (np.ptp(own, axis=0) + np.abs(own).mean(axis=0))).any():
+            return False
+    return True

@@ -10,11 +10,13 @@ import numpy.typing as npt
 
 from itofit._checks import Float, Int
 from itofit.data.following import follows
+from itofit.data.names import with_velocities
 from itofit.data.passes import Data, add_up
+from itofit.data.periods import endless, wrapped
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import symmetric
 from itofit.model.finite_step import Scheme
-from itofit.model.hidden.gaussian_step import GaussianStep, tabulated
+from itofit.model.hidden.gaussian_step import GaussianStep, tabulated, with_held
 from itofit.model.hidden.tracking import NO_PRIOR, Filtered, Prior, drawn, filtered, smoothed
 from itofit.model.hidden.windows import (
     Chunk,
@@ -37,6 +39,10 @@ class Observed(Protocol):
     @property
     def floor_factor(self) -> Float: ...  # noqa: D102
     @property
+    def periods(self) -> Float: ...  # noqa: D102
+    @property
+    def n_covariates(self) -> int: ...  # noqa: D102
+    @property
     def measurement_noise(self) -> MeasurementNoise | None: ...  # noqa: D102
     @property
     def hidden_velocity(self) -> HiddenVelocity | None: ...  # noqa: D102
@@ -50,7 +56,7 @@ class Innovations(NamedTuple):
     loss: Float  # (n,): −log p
     v: Float  # (n, d): observed less predicted
     S: Float  # (n, d, d): covariance of that
-    state: Float  # (n, s): where the state was, given the observations so far
+    inputs: Float  # (n, m): where the state was, given the observations so far, and what drove it from outside
     move: Float  # (n, d): by how much what is observed of it was predicted to move
 
     def at(self, rows: Int) -> Innovations:
@@ -89,9 +95,10 @@ class Observer:
         self.noise = np.zeros((d, d)) if noise is None else noise.covariance
         self.prior = NO_PRIOR if hidden is None else Prior(hidden.mean, hidden.covariance)
         second_order = hidden is not None
+        self.periods, self.s = sde.periods, sde.box.shape[1] - sde.n_covariates
         self.step = GaussianStep(
-            tabulated(exact, sde.box, len(data)),
-            sde.box,
+            tabulated(exact, sde.box, len(data), sde.periods, sde.n_covariates),
+            endless(sde.box, sde.periods),
             np.diagonal(mean),
             second_order=second_order,
             scheme=scheme,
@@ -110,36 +117,39 @@ class Observer:
 
     def innovations(self, block: Overlapping) -> Innovations:
         """Of the rows of a block, in their order."""
-        n, d, s = len(block.rows), block.rows.n_outputs, self.step.box.shape[1]
-        told = Innovations(np.empty(n), np.empty((n, d)), np.empty((n, d, d)), np.empty((n, s)), np.empty((n, d)))
+        n, d, m = len(block.rows), block.rows.n_outputs, self.step.box.shape[1]
+        told = Innovations(np.empty(n), np.empty((n, d)), np.empty((n, d, d)), np.empty((n, m)), np.empty((n, d)))
         for chunk, found in self.filtered(block):
             kept, rows = chunk.kept, chunk.rows[chunk.kept]
             told.loss[rows] = found.losses()[kept]
             told.v[rows], told.S[rows] = found.v[kept], found.S[kept]
-            told.state[rows] = found.m[:-1][kept]
+            told.inputs[rows] = wrapped(with_held(found.m[:-1][kept], chunk.u[kept]), self.periods)
             told.move[rows] = (found.mean_before - found.m[:-1])[kept][:, :d]
         return told.at(np.arange(block.n_before, n))
 
     def states(self, block: Overlapping) -> States:
         """Of the rows of a block, in their order."""
-        n, s = len(block.rows), self.step.box.shape[1]
+        n, s = len(block.rows), self.s
         told = States(*(np.empty((n, s)) for _ in range(4)))
         for chunk, found in self.filtered(block):
             after = smoothed(found, chunk)
             sd = np.sqrt(np.maximum(np.diagonal(after.P, axis1=2, axis2=3), 0.0))
             rows = chunk.rows[chunk.kept]
-            told.x[rows], told.std[rows] = after.m[:-1][chunk.kept], sd[:-1][chunk.kept]
-            told.end[rows], told.end_std[rows] = after.m[1:][chunk.kept], sd[1:][chunk.kept]
+            told.x[rows], told.std[rows] = self._wrapped(after.m[:-1][chunk.kept]), sd[:-1][chunk.kept]
+            told.end[rows], told.end_std[rows] = self._wrapped(after.m[1:][chunk.kept]), sd[1:][chunk.kept]
         return States(*(part[block.n_before :] for part in told))
 
     def drawn(self, block: Overlapping, rng: np.random.Generator) -> tuple[Float, Float]:
         """States (n, s) where the rows of a block start and end, drawn at random given all observations."""
-        n, s = len(block.rows), self.step.box.shape[1]
+        n, s = len(block.rows), self.s
         start, end = np.empty((n, s)), np.empty((n, s))
         for chunk, found in self.filtered(block):
             states, rows = drawn(found, chunk, rng), chunk.rows[chunk.kept]
             start[rows], end[rows] = states[:-1][chunk.kept], states[1:][chunk.kept]
         return start[block.n_before :], end[block.n_before :]
+
+    def _wrapped(self, states: Float) -> Float:
+        return wrapped(states, self.periods[:, : self.s])
 
 
 def total_loss(sde: Observed, data: Data, h: float, scheme: Scheme) -> float:
@@ -173,14 +183,15 @@ def smoothed_states(sde: Observed, data: Data, h: float, scheme: Scheme) -> Stat
 def drawn_underdamped(sde: Observed, data: Data, h: float, seed: int) -> Transitions:
     """Transitions with velocities, drawn at random given the positions, in the order of the data."""
     observer, d = Observer(sde, data, h, "corrected"), data.n_outputs
-    names = data.input_names + data.output_names, data.output_names
+    own = with_velocities(data)
+    variables = own.kind, own.input_names, own.output_names, own.n_covariates, own.periods
 
     def of_block(block: Overlapping, number: int) -> list[Transitions]:
         start, end = observer.drawn(block, np.random.default_rng([seed, number]))
         rows = block.rows[block.n_before :]
-        inputs = np.concatenate([end[:, :d], start[:, d:]], axis=1)
+        inputs = np.concatenate([end[:, :d], start[:, d:], rows.inputs[:, d:]], axis=1)
         moved = end[:, d:] - start[:, d:]
-        return [Transitions._trusted(inputs, moved, rows.h, rows.groups, "underdamped", *names)]
+        return [Transitions._trusted(wrapped(inputs, own.periods), moved, rows.h, rows.groups, *variables)]
 
     parts = add_up(InOrder(data, observer.overlap), of_block)
     return Transitions.concatenate(parts)[_back(data)]

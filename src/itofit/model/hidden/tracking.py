@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float
+from itofit.data.periods import nearest_image
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.small_matrices import inverse_of, inverse_of_root, lower_root, turned
 from itofit.model.hidden.windows import Chunk
@@ -86,11 +87,12 @@ def filtered(step: GaussianStep, chunk: Chunk, noise: Float, prior: Prior = NO_P
     P[0, :, :d, :d], P[0, :, d:, d:] = noise, prior.covariance
     one = np.eye(D)
     for t, n in enumerate(chunk.active.tolist()):
-        moved = step(m[t, :n], P[t, :n], chunk.h[t, :n])
+        moved = step(m[t, :n], P[t, :n], chunk.h[t, :n], chunk.u[t, :n])
         P_moved = 0.5 * (moved.covariance + moved.covariance.swapaxes(1, 2))
         before[t, :n], P_before[t, :n], slope[t, :n] = moved.mean, P_moved, moved.slope
         S[t, :n] = P_moved[:, :d, :d] + noise
-        v[t, :n] = chunk.y[t + 1, :n] - moved.mean[:, :d]
+        away = chunk.y[t + 1, :n] - moved.mean[:, :d]
+        v[t, :n] = away if chunk.periods is None else nearest_image(away, chunk.periods)
         gain = P_moved[:, :, :d] @ inverse_of(S[t, :n])
         K[t, :n] = gain
         m[t + 1, :n] = moved.mean + (gain @ v[t, :n, :, None])[:, :, 0]

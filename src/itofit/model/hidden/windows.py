@@ -21,9 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, Int
+from itofit.data.covariates import moving
 from itofit.data.large.parts import PartedTransitions
 from itofit.data.large.stretches import Marks, Stretch
 from itofit.data.passes import Data
+from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
 
 CHUNK_STEPS = 65_536
@@ -56,6 +58,8 @@ class Chunk(NamedTuple):
     rows: Int  # (T, W): the row of each step, −1 after the end
     kept: npt.NDArray[np.bool_]  # (T, W): whether it is one that the window keeps
     active: Int  # (T,): how many windows have this step
+    u: Float  # (T, W, k): what drives each step from outside
+    periods: Float | None = None  # (2, d): where one period of each observed variable begins and ends, if any has one
 
     @property
     def n_kept(self) -> int:
@@ -119,8 +123,9 @@ def cut(one_track: npt.NDArray[np.bool_], overlap: int, kept: int, n_before: int
 def chunks(data: Transitions, windows: Windows) -> Iterator[Chunk]:
     """The windows in chunks, the longest first."""
     windows = windows.at(np.argsort(-windows.length, kind="stable"))
-    moving = data.inputs[:, -data.n_outputs :]
-    ends = moving + data.increments
+    states, driven = data.inputs[:, moving(data)], data.inputs[:, data.n_inputs - data.n_covariates :]
+    ends = states + data.increments
+    periods = data.periods[:, moving(data)] if is_periodic(data.periods[:, moving(data)]).any() else None
     start = 0
     while start < len(windows.first):
         size = max(1, CHUNK_STEPS // int(windows.length[start]))
@@ -130,10 +135,11 @@ def chunks(data: Transitions, windows: Windows) -> Iterator[Chunk]:
         within = time < own.length
         rows = np.where(within, own.first + time, -1)
         y = np.zeros((len(time) + 1, len(own.first), data.n_outputs))
-        y[0] = moving[own.first]
+        y[0] = states[own.first]
         y[1:] = np.where(within[:, :, None], ends[rows], 0.0)
         kept = (time >= own.begin) & (time < own.end)
-        yield Chunk(y, np.where(within, data.h[rows], 1.0), rows, kept, within.sum(axis=1))
+        h, active = np.where(within, data.h[rows], 1.0), within.sum(axis=1)
+        yield Chunk(y, h, rows, kept, active, driven[rows], periods)
 
 
 class Overlapping(NamedTuple):
