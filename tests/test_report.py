@@ -23,6 +23,9 @@ def tracks(rng, n=40, n_steps=60, h=0.05):
     return list(np.stack(found, axis=1))
 
 
+pytestmark = pytest.mark.usefixtures("few_paths")
+
+
 @pytest.fixture(scope="module")
 def one():
     data = itofit.Transitions.from_trajectories(tracks(np.random.default_rng(0)), dt=0.05, names=["<height> & $"])
