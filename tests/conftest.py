@@ -9,6 +9,7 @@ import pytest
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # there are as many processes as cores; NumPy reads this when it is imported
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # most programs take longer to compile than to run
 
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
