@@ -14,7 +14,7 @@ os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # most programs take longer 
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-gc.set_threshold(20_000, 20, 20)  # tests make many objects, and garbage collections would take a tenth of their time
+gc.set_threshold(20_000, 20, 20)  # tests make many objects, of which few are garbage in cycles
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # a failure must come back
 settings.load_profile("repeatable")
 
