@@ -4,6 +4,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
+# Compiled modules are kept, also where Python is told to keep none: tests start many processes, which would compile all
+# of them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test pytest mypy pages docs package oldest reproduce clean
 
 demo: $(VENV)/.usable

@@ -80,7 +80,7 @@ def of_step(least: float, since: float = -np.inf, noise: str | bool = False) -> 
     return sde.covariance(part.inputs).mean(), pull, correlation
 
 
-gaps = [0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0]
+gaps = [0.1, 0.2, 0.4, 0.7, 1.0, 2.0, 3.0, 5.0]
 found = np.array([of_step(gap) for gap in gaps])
 recent = np.array([of_step(gap, since=-130) for gap in gaps])
 through = np.array([of_step(gap, noise="auto") for gap in gaps])

@@ -103,8 +103,8 @@ inertial = itofit.fit(
     positions[~test],
     structure="diagonal",
     link="log",
-    drift=itofit.ARFF(n_features=32),
-    covariance=itofit.ARFF(n_features=16),
+    drift=itofit.ARFF(n_features=16),
+    covariance=itofit.ARFF(n_features=8),
     rng=0,
 )
 print(inertial.summary())

@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -8,12 +9,29 @@ import pytest
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # there are as many processes as cores; NumPy reads this when it is imported
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # most programs take longer to compile than to run
 
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+gc.set_threshold(20_000, 20, 20)  # tests make many objects, of which few are garbage in cycles
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # a failure must come back
 settings.load_profile("repeatable")
+
+
+def pytest_collection_finish():
+    """Let garbage collections pass over all that imports have made, which stays."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def few_paths():
+    """Reports and plots of distributions simulate fewer states, for tests that do not look at what they show."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("PATH_STEPS", "PATH_STEPS_MANY"):
+            patch.setattr(f"itofit.looking.plot.simulated.{name}", 10_000)
+        yield
 
 
 @pytest.fixture

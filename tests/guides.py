@@ -3,7 +3,8 @@
 A page of Markdown is a list of fenced blocks. Those that are run, in one directory and one Python namespace:
 
 - ``console``: lines that begin with ``$`` are commands for bash, what follows is what they print, errors included. A
-  command that fails must be followed by ``$ echo $?``.
+  command that fails must be followed by ``$ echo $?``. Commands of itofit in which nothing is for the shell are run in
+  this process, which has imported all they need.
 - ``pycon``: as in a doctest.
 - ``python``: code; if it prints, a block ``text`` follows with what it prints.
 
@@ -24,6 +25,7 @@ import doctest
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -43,6 +45,10 @@ VARYING = (
 """What no two machines agree on, and what to compare in its place."""
 FIGURE = re.compile(r"!\[[^\]]*\]\((?:\.\./)?figures/([^)]+)\)")
 HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
+PLAIN = re.compile(r"itofit( [\w.,/=:-]+)+")
+"""A command in which nothing is for the shell."""
+UNSET = ("FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "GITHUB_ACTIONS")
+"""Variables that would colour what commands print."""
 
 
 @dataclass
@@ -97,7 +103,10 @@ class Page:
         if self.status and not step.source.startswith("echo $?"):
             before = f"the command before $ {step.source} failed with {self.status}"
             raise AssertionError(f"{self.path.name}: {before}:\n{self.printed}")
-        self.printed, self.status = in_shell(f"(exit {self.status}); {step.source}", self.folder)
+        if PLAIN.fullmatch(step.source):
+            self.printed, self.status = in_this_process(step.source, self.folder)
+        else:
+            self.printed, self.status = in_shell(f"(exit {self.status}); {step.source}", self.folder)
         return self.printed
 
 
@@ -171,7 +180,7 @@ def in_shell(command: str, folder: Path) -> tuple[str, int]:
     """What a command prints and its exit code, with the programs of this environment and no terminal."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "100", "MPLBACKEND": "Agg", "PYTHONUTF8": "1"}
-    for name in ("FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "GITHUB_ACTIONS"):
+    for name in UNSET:
         environment.pop(name, None)
     run = subprocess.run(
         ["bash", "-c", command],
@@ -185,6 +194,20 @@ def in_shell(command: str, folder: Path) -> tuple[str, int]:
         check=False,
     )
     return run.stdout, run.returncode
+
+
+def in_this_process(command: str, folder: Path) -> tuple[str, int]:
+    """The same for a plain command of itofit; an error that the command does not explain is raised."""
+    from typer.testing import CliRunner
+
+    from itofit.cli import app
+
+    environment = {"COLUMNS": "100", "MPLBACKEND": "Agg", **dict.fromkeys(UNSET)}
+    with contextlib.chdir(folder):
+        result = CliRunner().invoke(app, shlex.split(command)[1:], env=environment, prog_name="itofit")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.output, result.exit_code
 
 
 def in_python(step: Step, names: dict[str, object]) -> str:

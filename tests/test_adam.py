@@ -35,6 +35,14 @@ def programs_are_compiled_once(tmp_path_factory):
         jax.config.update(name, value)
 
 
+@pytest.fixture
+def optimised():
+    """Programs are compiled as users have them."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)  # as in conftest.py
+
+
 def sample(n=600, d=1, seed=0, m=None):
     """Moves with a drift and a noise that depend on the place, in times that differ."""
     rng = np.random.default_rng(seed)
@@ -175,6 +183,7 @@ def test_batches_leave_no_row_out(size):
     assert int(last) == (10 % size or min(size, 10))
 
 
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize(("structure", "changes"), CASES[2:])
 def test_losses_are_those_of_the_network(structure, changes):
     train, validation = pair(d=2)

@@ -22,6 +22,8 @@ from itofit.cli.app import folded
 from itofit.cli.held_out import hold_out
 from itofit.cli.words import OPTIONS, word, worded
 
+pytestmark = pytest.mark.usefixtures("few_paths")
+
 
 def call(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])

@@ -14,6 +14,8 @@ from itofit.cli import app
 from itofit.model.finite_step import moments_of_step
 from itofit.model.known import KnownSDE
 
+pytestmark = pytest.mark.usefixtures("few_paths")
+
 H = 0.05
 DRIVEN = KnownSDE(
     f=lambda z: -z[:, :1] + 1.5 * z[:, 1:], sigma=lambda z: np.full((len(z), 1, 1), 0.5), n_inputs=2, n_covariates=1

@@ -19,6 +19,9 @@ matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")
 
 
+pytestmark = pytest.mark.usefixtures("few_paths")
+
+
 def euler(drift, sigma, start, h, n_steps, rng, substeps=5):
     """Tracks (n_tracks, n_steps + 1, d) of an equation, in fine steps."""
     x = np.array(start, dtype=float)

@@ -62,7 +62,7 @@ def plain(noisy):
 @pytest.fixture(scope="module")
 def few():
     """Fewer tracks with errors, and a fit."""
-    data = tracks(wells(5, 601, 1, sd=0.1)[1])
+    data = tracks(wells(20, 151, 1, sd=0.1)[1])
     return data, itofit.fit(data, rng=0)
 
 
@@ -91,10 +91,10 @@ def test_scores_are_the_gradient_of_the_likelihood(d):
     That slopes of the drift change variances is neglected, which has mean zero where Σ is right.
     """
     rng = np.random.default_rng(d)
-    h, n = 0.002, 300
-    x = np.zeros((n, 10, d))
+    h, n, n_tracks = 0.002, 100, 30  # short ones, which are filtered at once
+    x = np.zeros((n, n_tracks, d))
     for i in range(n - 1):
-        x[i + 1] = x[i] - h * (x[i] - 0.5 * np.sin(2 * x[i][:, ::-1])) + np.sqrt(h) * rng.standard_normal((10, d))
+        x[i + 1] = x[i] - h * (x[i] - 0.5 * np.sin(2 * x[i][:, ::-1])) + np.sqrt(h) * rng.standard_normal((n_tracks, d))
     data = tracks((x + 0.02 * rng.standard_normal(x.shape)).swapaxes(0, 1), h)
     noise = 4e-4 * np.eye(d)
     model = model_of(tracks(x.swapaxes(0, 1), h), noise)
@@ -142,7 +142,7 @@ def test_information_is_the_covariance_of_scores():
     False alarms: chi-square of 60 tracks for three parameters, both sides together 6e-4.
     """
     rng = np.random.default_rng(0)
-    n_tracks, n, h, sd = 60, 101, 0.05, 0.2
+    n_tracks, n, h, sd = 60, 61, 0.05, 0.2
     x = rng.normal(0, np.sqrt(0.5), (n_tracks, 1))
     path = np.empty((n, n_tracks, 1))
     for i in range(n):
@@ -279,7 +279,7 @@ def test_known_errors(noisy):
 
 def test_two_variables_with_irregular_steps_gaps_and_correlated_errors():
     rng = np.random.default_rng(4)
-    n, n_tracks = 1000, 10
+    n, n_tracks = 250, 40
     h = rng.uniform(0.01, 0.03, (n_tracks, n - 1))
     B = np.array([[-1.0, 2.0], [-2.0, -1.0]])
     root = np.array([[0.5, 0.0], [0.2, 0.4]])

@@ -256,15 +256,16 @@ def uneven():
     return itofit.Transitions(x, -5 * x * h * (x < 2) + 0.3 * np.sqrt(h) * rng.normal(size=3001), h)
 
 
-def relaxing(n, *, positions=False):
+def relaxing(n_tracks, *, positions=False):
+    """Tracks of 60 moves: many short ones are filtered at once, and parts begin within them."""
     rng = np.random.default_rng(0)
-    x, v = np.zeros(n + 1), 0.0
-    for i in range(n):
-        v += -0.05 * v - 0.05 * x[i] + 0.1 * rng.normal()
-        x[i + 1] = x[i] + 0.05 * v if positions else 0.97 * x[i] + 0.1 * rng.normal()
+    x, v = np.zeros((n_tracks, 61)), np.zeros(n_tracks)
+    for i in range(60):
+        v += -0.05 * v - 0.05 * x[:, i] + 0.1 * rng.normal(size=n_tracks)
+        x[:, i + 1] = x[:, i] + 0.05 * v if positions else 0.97 * x[:, i] + 0.1 * rng.normal(size=n_tracks)
     if positions:
-        return itofit.Transitions.from_positions(x, dt=0.05)
-    return itofit.Transitions.from_trajectories(x + 0.1 * rng.normal(size=n + 1), dt=0.03)
+        return itofit.Transitions.from_positions(list(x), dt=0.05)
+    return itofit.Transitions.from_trajectories(list(x + 0.1 * rng.normal(size=x.shape)), dt=0.03)
 
 
 FITS = {
@@ -274,8 +275,8 @@ FITS = {
     "long steps and an outlier": (uneven, {}),
     "an ensemble": (lambda: scattered(1000, 1), {"ensemble": 2}),
     "Algorithm 2": (lambda: scattered(3000, 1), {"refine": False, "weight_drift": True}),
-    "errors of measurement": (lambda: relaxing(600), {"measurement_noise": 0.1}),
-    "positions": (lambda: relaxing(500, positions=True), {"measurement_noise": False}),
+    "errors of measurement": (lambda: relaxing(10), {"measurement_noise": 0.1}),
+    "positions": (lambda: relaxing(9, positions=True), {"measurement_noise": False}),
 }
 
 

@@ -17,6 +17,7 @@ from itofit.learning.second_order.order import LEVEL, persistence
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior
 
+pytestmark = pytest.mark.usefixtures("few_paths")
 SLOPES, SIGMA, NOISE = np.array([[-2.0, -0.8]]), np.array([[0.5]]), np.array([[1e-4]])
 
 
@@ -36,8 +37,10 @@ def linear_tracks(rng, n_tracks, steps, slopes=SLOPES, sigma=SIGMA):
     d = len(sigma)
     state = rng.standard_normal((n_tracks, 2 * d))
     states = []
-    for h in [5.0, 5.0, *steps]:
-        F, Q = exact_step(slopes, sigma, h)
+    every = [5.0, 5.0, *steps]
+    exact = {h: exact_step(slopes, sigma, h) for h in set(every)}
+    for h in every:
+        F, Q = exact[h]
         state = state @ F.T + rng.standard_normal(state.shape) @ np.linalg.cholesky(Q).T
         states.append(state)
     return np.stack(states[1:], axis=1)
@@ -153,10 +156,8 @@ def test_differences_show_a_linear_force(uneven):
     rng = np.random.default_rng(2)
     steps = rng.uniform(0.01, 0.03, 2000) if uneven else np.full(2000, 0.02)
     clock = np.concatenate([[0], np.cumsum(steps)])
-    starts = [
-        linear_start(Transitions.from_positions(list(seen(rng, linear_tracks(rng, 10, steps))), times=clock))
-        for _ in range(10)
-    ]
+    paths = seen(rng, linear_tracks(rng, 100, steps))
+    starts = [linear_start(Transitions.from_positions(list(paths[k::10]), times=clock)) for k in range(10)]
     slopes, sigma = (np.array([getattr(start, name) for start in starts]) for name in ("slopes", "sigma"))
     for own, truth in ((slopes, SLOPES), (sigma, SIGMA)):
         error = own.std(axis=0) / np.sqrt(len(own))

@@ -17,6 +17,9 @@ MOST_LINES = 70
 """Two screens."""
 
 
+pytestmark = pytest.mark.usefixtures("few_paths")
+
+
 def command(line):
     assert line.startswith("itofit ")
     result = CliRunner().invoke(app, shlex.split(line)[1:])

@@ -17,6 +17,8 @@ from itofit.cli import app
 from itofit.data.units import Units, behind, parsed, product, same_unit, written, written_in_line
 from itofit.model.known import KnownSDE
 
+pytestmark = pytest.mark.usefixtures("few_paths")
+
 matplotlib.use("agg")
 PLANE = Units(("x", "y", "n"), ("µm", "µm", "1"), "s")
 

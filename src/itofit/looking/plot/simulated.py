@@ -27,7 +27,7 @@ MOST_STEPS = 1000
 PATH_STEPS, PATH_STEPS_MANY = 200_000, 40_000
 """Steps of all simulated paths together, unless a number of paths is given: with few inputs, whose functions are fast
 to evaluate, and with many."""
-MANY_INPUTS = 4
+MANY_INPUTS = 3
 SHOWN = (0.001, 0.999)
 """Quantiles between which distributions are drawn, so that a few outliers do not decide the range."""
 
