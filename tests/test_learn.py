@@ -130,18 +130,17 @@ def test_slower_time_changes_the_functions_accordingly(refine):
 
 
 def test_units_change_nothing_but_units_with_nothing_set():
+    """Where inputs are zero does: monomials are those of the inputs as they are given."""
     data = walk(n=400)
     scale, wind, slower = np.array([1e-3, 200.0]), np.array([1e-5, -7.0]), 100.0
-    other = Transitions(
-        3.0 + 40 * data.inputs, data.increments * scale + wind * data.h[:, None] * slower, slower * data.h
-    )
+    other = Transitions(40 * data.inputs, data.increments * scale + wind * data.h[:, None] * slower, slower * data.h)
     here, there = (itofit.fit(each, correct_step=False, rng=1) for each in (data, other))
     assert (here.structure, here.link) == (there.structure, there.link)
     x = data.inputs
     expected = here.drift(x) * scale / slower + wind
-    np.testing.assert_allclose(there.drift(3.0 + 40 * x), expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(there.drift(40 * x), expected, rtol=1e-7, atol=1e-9)
     expected = here.covariance(x) * np.outer(scale, scale) / slower
-    np.testing.assert_allclose(there.covariance(3.0 + 40 * x), expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(there.covariance(40 * x), expected, rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::itofit.DataWarning")

@@ -1,12 +1,24 @@
 """Linear terms that are probably zero: odds learned from all terms, and single terms that stand for waves."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from itofit import Transitions, fit
 from itofit.learning.automatic.evidence import updated_ridges
+from itofit.learning.automatic.principal import principal_features
 from itofit.learning.automatic.sparsity import LEAST_SPREAD, MOST_ODDS, TERMS_ASSUMED, odds_of_zero
-from itofit.waves.wave_groups import depends_on, first_group, inputs_of_group, monomial_waves, monomials
+from itofit.waves.normal_equations import DirectNormalEquations
+from itofit.waves.wave_groups import (
+    LINEAR_FREQUENCY,
+    depends_on,
+    factors_of_group,
+    first_group,
+    inputs_of_group,
+    monomial_waves,
+    monomials,
+)
 
 
 def squares(seed, n_zero, n_other, size):
@@ -82,20 +94,39 @@ def test_every_monomial_is_one_of_its_inputs():
         omega, amplitudes = monomial_waves(g, m)
         value = np.concatenate([np.cos(u @ omega.T), np.sin(u @ omega.T)], axis=1) @ amplitudes
         simple = np.column_stack([np.ones(200), u])
-        own = u[:, inputs_of_group(g, m)]
-        for name, monomial in (("square", own[:, 0] ** 2), ("cube", own[:, 0] ** 3), ("product", own.prod(axis=1))):
-            left = [f - simple @ np.linalg.lstsq(simple, f, rcond=None)[0] for f in (value, monomial)]
-            if abs(np.corrcoef(*left)[0, 1]) > 0.999:
-                seen.append((name, inputs_of_group(g, m)))
-    products = {("product", pair) for pair in ((0, 1), (0, 2), (1, 2))}
-    powers = {(name, (i,)) for name in ("square", "cube") for i in range(3)}
-    assert set(seen) == products | powers
+        factors = factors_of_group(g, m)
+        assert set(factors) == set(inputs_of_group(g, m))
+        left = [f - simple @ np.linalg.lstsq(simple, f, rcond=None)[0] for f in (value, u[:, factors].prod(axis=1))]
+        assert abs(np.corrcoef(*left)[0, 1]) > 0.9999
+        seen.append(tuple(sorted(factors)))
+    degrees = [factors for k in (2, 3) for factors in itertools.combinations_with_replacement(range(m), k)]
+    assert sorted(seen) == sorted(set(degrees) - {(0, 1, 2)})  # all but the product of three
+
+
+def test_monomials_are_zero_where_inputs_are():
+    """Moved to another origin, the features of a monomial and its linear terms hold it there."""
+    rng = np.random.default_rng(0)
+    u, origin, m = rng.uniform(-0.5, 0.5, (500, 2)), np.array([0.2, -0.1]), 2
+    (g,) = (g for g in monomials(m).tolist() if factors_of_group(g, m) == (0, 0, 1))
+    waves = np.concatenate([monomial_waves(g, m)[0], LINEAR_FREQUENCY * np.eye(2)])
+    group = np.array([g, g, g, -2, -1])
+    equations = DirectNormalEquations(u, np.zeros((500, 1)), np.ones(500))
+    gram, right = equations.real_gram(np.concatenate([waves, np.zeros((1, 2))]))
+    truth = (u[:, 0] - origin[0]) ** 2 * (u[:, 1] - origin[1])
+    left = {}
+    for there in (None, origin):
+        X = np.column_stack([np.ones(500), principal_features(waves, group, gram, right, origin=there)[0].at(u)])
+        left[there is None] = np.std(truth - X @ np.linalg.lstsq(X, truth, rcond=None)[0]) / np.std(truth)
+    assert left[False] < 2e-3 < 0.1 < left[True]
 
 
 def test_a_power_is_named_as_its_input():
     m = 2
-    assert depends_on(np.array([first_group(m)]), ("a", "b")) == "b alone"
-    assert depends_on(np.array([first_group(m), -m - 1, -1]), ("a", "b")) == "b and a·b"
+    square_of_b, cube_of_b = -5, -7
+    assert factors_of_group(square_of_b, m) == (1, 1)
+    assert depends_on(np.array([cube_of_b]), ("a", "b")) == "b alone"
+    assert depends_on(np.array([cube_of_b, -m - 1, -1]), ("a", "b")) == "b and a·b"
+    assert depends_on(np.array([first_group(m), -2, -1]), ("a", "b")) == "a, b and b²·a"
 
 
 def cubic(seed, n=8_000, h=0.02):
@@ -109,10 +140,47 @@ def cubic(seed, n=8_000, h=0.02):
 
 
 def test_a_cubic_drift_is_learned_by_a_cube():
-    """And not of the variable that follows. For eight of ten other seeds it was; else waves had something left."""
-    cubes = monomials(2)[:2].tolist()  # of the second input, then of the first
+    """And not of the variable that follows."""
     for seed in range(3):
-        training = fit(cubic(seed), rng=seed, correct_step=False).drift_function.training
-        on = [training.groups[ridges < 1e12].tolist() for ridges in training.ridges]
-        assert cubes[1] in on[0]
-        assert cubes[0] not in training.groups.tolist()
+        sde = fit(cubic(seed), rng=seed, correct_step=False)
+        training = sde.drift_function.training
+        on = [[factors_of_group(g, 2) for g in training.groups[ridges < 1e12].tolist()] for ridges in training.ridges]
+        assert (0, 0, 0) in on[0]
+        assert {(0,)} <= set(on[1]) <= {(0,), (1,)}
+        assert training.n_features == 0
+        assert len(sde.drift_function.series.omega) < 12
+
+
+def van_der_pol(seed, n=4_000, h=0.05):
+    """Positions and velocities."""
+    rng = np.random.default_rng(seed)
+    x = np.zeros((n + 1, 2))
+    for i, noise in enumerate(np.sqrt(h) * rng.normal(size=(n, 2)) * [0.1, 1.0]):
+        a, b = x[i]
+        x[i + 1] = x[i] + h * np.array([b, (1 - a * a) * b - a]) + noise
+    return Transitions.from_trajectories(x, dt=h)
+
+
+def test_a_polynomial_is_learned_as_well_as_from_its_own_terms():
+    """Mean squared errors over four data sets; with waves alone they were 2.7 times those of the right terms."""
+    ours, theirs = 0.0, 0.0
+    for seed in range(4):
+        data = van_der_pol(seed)
+        a, b = data.inputs.T
+        truth = (1 - a * a) * b - a
+        sde = fit(data, rng=seed, correct_step=False, measurement_noise=False)
+        terms = np.column_stack([np.ones(len(a)), a, b, a * a * b])
+        right = terms @ np.linalg.lstsq(terms, data.rates[:, 1], rcond=None)[0]
+        ours += np.mean((sde.drift(data.inputs)[:, 1] - truth) ** 2)
+        theirs += np.mean((right - truth) ** 2)
+    assert ours < 1.3 * theirs
+
+
+def test_what_is_no_polynomial_is_not_learned_as_one():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, (5_000, 2))
+    f = np.column_stack([np.sin(3 * x[:, 0]), -x[:, 1]])
+    data = Transitions(x, 0.01 * f + 0.05 * rng.normal(size=x.shape), 0.01)
+    sde = fit(data, rng=0, correct_step=False)
+    assert sde.drift_function.training.n_features > 0
+    assert np.sqrt(np.mean((sde.drift(x) - f) ** 2)) < 0.1

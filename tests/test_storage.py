@@ -698,7 +698,7 @@ INCONSISTENT = {
     "no place for scores": array_of("drift_function.training.iteration", lambda iteration: iteration[:0]),
     "fewer durations": array_of("drift_function.training.seconds", lambda seconds: seconds[:-1]),
     "a group of no input": array_of("drift_function.training.groups", first_is(6)),
-    "a monomial of no input": array_of("drift_function.training.groups", first_is(-8)),
+    "a monomial of no input": array_of("drift_function.training.groups", first_is(-10)),
     "determined less than nothing": metadata_of("model.drift_function.training.determined", -1.0),
     "unknown judge": metadata_of("model.drift_function.training.judge", "taste"),
     "no judge": without("model.drift_function.training.judge"),
