@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 import itofit
-from itofit import InputError, Transitions
+from itofit import ARFF, InputError, Transitions
 from itofit._checks import DataWarning
 from itofit._progress import Progress
 from itofit.data.following import follows
@@ -97,7 +97,7 @@ def test_scores_are_the_gradient_of_the_likelihood(d):
         x[i + 1] = x[i] - h * (x[i] - 0.5 * np.sin(2 * x[i][:, ::-1])) + np.sqrt(h) * rng.standard_normal((n_tracks, d))
     data = tracks((x + 0.02 * rng.standard_normal(x.shape)).swapaxes(0, 1), h)
     noise = 4e-4 * np.eye(d)
-    model = model_of(tracks(x.swapaxes(0, 1), h), noise)
+    model = model_of(tracks(x.swapaxes(0, 1), h), noise, drift=ARFF(n_features=24))
     every = Tracks(data, h)
     sums = every.sums(model)
 

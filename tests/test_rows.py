@@ -318,8 +318,8 @@ def test_values_do_not_depend_on_the_threads(by_polynomials, all_threads):
 
 
 def test_derivatives_at_many_points_equal_those_at_few(by_polynomials):
-    omega, beta = series(8, 300, 2, 4.0, p=1)
-    wave = FourierSeries(omega=omega, beta=beta, shift=np.zeros(2), scale=np.ones(2), offset=np.zeros(1))
+    omega, beta = series(8, 300, 2, 4.0)
+    wave = FourierSeries(omega=omega, beta=beta, shift=np.zeros(2), scale=np.ones(2), offset=np.zeros(2))
     x = box_points(8, 6000, 2)
     size = np.abs(beta).sum()
     for many, few in ((wave.jacobian(x), wave.jacobian(x[:50])), (wave.hessian(x), wave.hessian(x[:50]))):
@@ -328,7 +328,7 @@ def test_derivatives_at_many_points_equal_those_at_few(by_polynomials):
 
 
 def test_memory_is_that_of_the_values(by_polynomials):
-    (omega, beta), u = series(9, 256, 2, 3.0, p=1), box_points(9, 200_000, 2)
+    (omega, beta), u = series(9, 256, 2, 3.0), box_points(9, 200_000, 2)
     tracemalloc.start()
     values = real_sum(omega, beta, u)
     peak = tracemalloc.get_traced_memory()[1]

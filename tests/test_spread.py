@@ -271,7 +271,8 @@ def test_an_ensemble_adds_what_its_members_differ_by():
 
 def test_members_of_an_ensemble_have_frequencies_of_their_own_and_are_repeatable():
     data, _ = two_dimensional(2000, 2)
-    first, again = (itofit.fit(data, ensemble=3, rng=7) for _ in range(2))
+    arff = itofit.ARFF(n_features=20)
+    first, again = (itofit.fit(data, drift=arff, ensemble=3, rng=7) for _ in range(2))
     seeds = [sde.seed for sde in (first, *first.members)]
     assert len(set(seeds)) == 3
     for one, other in zip(first.members, again.members, strict=True):

@@ -248,7 +248,8 @@ def _look_first(walk: Walk, judge: _Judge, found: Float) -> None:
     for times in SHORTER.get(walk.n_inputs, SHORTER_MANY) if walk.targets.linear_stays else ():
         walk.go_to(stretched(walk.rng, omega, times, walk.reach, walk.targets.periodic), group, found)
         shorter = walk.fitted()
-        if of_drift and walk.arff.n_features is None and times == SHORTER_MANY[0]:
+        terms = walk.arff.n_features is None and not walk.targets.periodic.all()
+        if of_drift and terms and times == SHORTER_MANY[0]:
             judge.simpler.insert(0, polynomial(shorter, walk.targets))
         if walk.n_inputs == 1 and of_drift:
             judge.simpler.append(shorter)
