@@ -112,10 +112,10 @@ def training_text(training: Training) -> str:
         return f"{training.n_features} features, ridge {used.ridge:g}, {took}, {used.normal_equations} sums"
     waves = f", {training.n_standing_out} short waves stand out" if training.n_standing_out else ""
     gain = f", log-evidence {training.best_score:.1f} above the start's" if training.best_iteration else ""
-    return (
-        f"{training.n_features} frequencies, {took}{waves}{gain}; "
-        f"the data determine {training.determined:.1f} amplitudes"
-    )
+    determined = f"the data determine {training.determined:.1f} amplitudes"
+    if training.polynomial:
+        return f"a polynomial, as no waves are clearly more evident: {took}; {determined}"
+    return f"{training.n_features} frequencies, {took}{waves}{gain}; {determined}"
 
 
 def dependence_text(training: Training, outputs: list[str], inputs: tuple[str, ...]) -> str:

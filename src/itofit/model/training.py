@@ -16,7 +16,7 @@ from itofit.matrices.symmetric import Structure
 from itofit.model.finite_step import trusted
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
-from itofit.waves.wave_groups import depends_on
+from itofit.waves.wave_groups import depends_on, terms_in_words
 
 Judge = Literal["validation error", "log-evidence"]
 Stop = Literal["stagnation", "evidence", "max_iterations"]
@@ -89,7 +89,13 @@ class Training:
 
     def depends_on(self, output: int, inputs: tuple[str, ...]) -> str | None:
         """What one output depends on, in words that use the names of the inputs; None if it is constant."""
-        return depends_on(self.groups[self.ridges[output] < SWITCHED_OFF], inputs)
+        groups = self.groups[self.ridges[output] < SWITCHED_OFF]
+        return terms_in_words(groups, inputs) if self.polynomial else depends_on(groups, inputs)
+
+    @property
+    def polynomial(self) -> bool:
+        """Whether all that was learned are linear terms and monomials."""
+        return self.n_features == 0 and bool((self.groups < 0).any())
 
     def __repr__(self) -> str:
         best = f"best {self.judge} {self.best_score:.4g}, iteration {self.best_iteration} kept"

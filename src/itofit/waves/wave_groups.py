@@ -139,6 +139,12 @@ def depends_on(groups: Int, inputs: tuple[str, ...]) -> str | None:
     return " and ".join(parts) + alone + linearly
 
 
+def terms_in_words(groups: Int, inputs: tuple[str, ...]) -> str | None:
+    """The terms of a polynomial, linear ones and monomials, with the names of the inputs; None if there are none."""
+    terms = [factors_of_group(g, len(inputs)) for g in groups[groups < 0].tolist()]
+    return ", ".join(_in_words(each, inputs) for each in sorted(terms, key=lambda each: (len(each), each))) or None
+
+
 def _in_words(factors: tuple[int, ...], inputs: tuple[str, ...]) -> str:
     """A monomial with the names of the inputs."""
     powers = {1: "", 2: "²", 3: "³"}
