@@ -23,6 +23,8 @@ Stop = Literal["stagnation", "evidence", "max_iterations"]
 
 SWITCHED_OFF = 1e12
 """The ridge of a group of waves that the data have switched off: far above any that shrinks an amplitude only."""
+MOST_PLACES = 2000
+"""Inputs of its data that a model keeps: enough to see where data are, and 16 kB for each variable."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -196,9 +198,31 @@ class Work:
         return f"{passes}; {self.client_seconds:.1f} s on the client, with sums and samples of them"
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Places:
+    """Where data were: the inputs of some transitions, drawn at random, in no order.
+
+    Parameters
+    ----------
+    inputs : array of shape (k, m)
+        At most `MOST_PLACES` of them, all if there are fewer. Where states are hidden they were drawn from what
+        observations say of them.
+    """
+
+    inputs: Float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Places) and np.array_equal(self.inputs, other.inputs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Places({plural(len(self.inputs), 'input')})"
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSummary:
-    """What a model was learned from, in a few numbers."""
+    """What a model was learned from, in a few numbers; and some places at which it was."""
 
     n_transitions: int
     n_groups: int | None
@@ -208,6 +232,7 @@ class DataSummary:
     left_out: LeftOut | None = None
     work: Work | None = None  # on a cluster, if a client was given
     told: float | None = None  # share of the variance of an observation that the one before it tells, if hardly any
+    places: Places | None = None  # None in models within models, and in files of before there were any
 
     def __str__(self) -> str:
         return self.text()

@@ -55,7 +55,7 @@ ANSWERS_NOTE = (
 )
 PICTURES_NOTE = (
     "Bands around curves are 95 % intervals, if the model carries error bars. Grey histograms and dots are the data; "
-    "where there are few, curves are on a grey ground, arrows are grey and maps hatched."
+    "where few were learned from, curves are on a grey ground, arrows are grey and maps hatched."
 )
 
 

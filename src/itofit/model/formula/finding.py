@@ -93,7 +93,7 @@ def find_formula(
         output_names=sde.output_names,
         periods=sde.periods,
         n_covariates=sde.n_covariates,
-        data=_summary(used),
+        data=replace(_summary(used), places=sde.data.places),
         version=__version__,
         corrected=undo,
         false_alarms=false_alarms,
