@@ -424,7 +424,7 @@ def test_pictures_and_report(well, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "The formula" in page
     assert page.index("The formula") < page.index("What was learned")
-    with pytest.raises(InputError, match=r"formula must be what sde\.formula returns"):
+    with pytest.raises(InputError, match=r"formula must be what sde\.formula returns, True or False"):
         itofit.report(sde, data[:2000], tmp_path / "page.html", formula="x - x^3")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, InputError, Int
 from itofit.data.names import plural, shown_range
+from itofit.data.periods import is_periodic
 from itofit.data.units import behind
 from itofit.matrices.links import LinkName
 from itofit.matrices.symmetric import Structure
@@ -17,6 +18,10 @@ from itofit.model.finite_step import trusted
 from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
 from itofit.waves.wave_groups import depends_on
+
+if TYPE_CHECKING:
+    from itofit.model.formula.formula_sde import Formula
+    from itofit.model.learned import LearnedSDE
 
 Judge = Literal["validation error", "log-evidence"]
 Stop = Literal["stagnation", "evidence", "max_iterations"]
@@ -244,6 +249,12 @@ class DataSummary:
         told = "" if self.told is None else f"; an observation tells {100 * self.told:.1g} % of the next"
         h = f"{shown_range(self.h_min, self.h_max)}{behind(time_unit)}"
         return f"{plural(self.n_transitions, 'transition')}{groups}, h = {h}{left_out}{told}"
+
+
+def learned_from(sde: LearnedSDE | Formula, n: int, low: Float, high: Float) -> bool:
+    """Whether n transitions with inputs between low and high, (m,) each, are by that those a model was learned from."""
+    own = ~is_periodic(sde.periods)  # of others the range is a period, whatever the data
+    return n == sde.data.n_transitions and np.array_equal(np.stack([low, high])[:, own], sde.box[:, own])
 
 
 StepOutcome = Literal["corrected", "too small", "uncertain", "too long"]

@@ -14,6 +14,7 @@ from itofit._checks import Float, InputError, float_array
 from itofit.data.names import did_you_mean, plural
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic, wrapped
+from itofit.data.rows import column_range
 from itofit.data.transitions import Transitions
 from itofit.data.units import behind
 from itofit.looking.check.examined import rows_in_memory, with_states
@@ -21,6 +22,7 @@ from itofit.looking.plot.canvas import escaped, number_text
 from itofit.looking.plot.reach import reached
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.learned import LearnedSDE
+from itofit.model.training import learned_from
 
 NumberOrName = int | str
 """How a variable is chosen: by its number from 0, or by its name."""
@@ -95,16 +97,10 @@ def trained_on(sde: LearnedSDE, data: Transitions | None) -> Trained | None:
     Of a model that keeps none they are taken to be those that are given; None if none are.
     """
     places = sde.data.places
-    if places is not None and not (data is not None and _are_its_own(sde, data)):
+    same = data is not None and learned_from(sde, len(data), *column_range(data.inputs))
+    if places is not None and not same:
         return Trained(places.inputs, sde.data.n_transitions / len(places.inputs), given=False)
     return None if data is None else Trained(data.inputs, 1.0, given=True)
-
-
-def _are_its_own(sde: LearnedSDE, data: Transitions) -> bool:
-    """Whether data are, by number and range, those that a model was learned from."""
-    own = ~is_periodic(sde.periods)
-    ranges = np.stack([data.inputs.min(axis=0), data.inputs.max(axis=0)])
-    return len(data) == sde.data.n_transitions and np.array_equal(ranges[:, own], sde.box[:, own])
 
 
 def rest_point(sde: LearnedSDE, data: Transitions | None, at: npt.ArrayLike | None) -> tuple[Float, str]:

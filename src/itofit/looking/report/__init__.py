@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from itofit._checks import RNG
 from itofit.data.large.cluster import Client, on_cluster
 from itofit.data.passes import Data
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.learned import LearnedSDE
+
+if TYPE_CHECKING:
+    from itofit.looking.report.found_formula import Found
 
 __all__ = ["report"]
 
@@ -22,7 +25,7 @@ def report(
     *,
     title: str | None = None,
     saved_as: str | os.PathLike[str] | None = None,
-    formula: Formula | None = None,
+    formula: Formula | Found | bool = True,
     figures: Literal["png", "svg"] = "png",
     rng: RNG = 0,
     client: Client | None = None,
@@ -44,8 +47,10 @@ def report(
         Default: names of the variables.
     saved_as : path, optional
         Of the file that holds the model, for the code at the end of the page that loads it. Default: an example.
-    formula : Formula, optional
-        What `LearnedSDE.formula` found: it stands at the top of the page.
+    formula : bool or Formula
+        What stands at the top of the page: a formula that `LearnedSDE.formula` found. True: one is looked for within
+        seconds, in up to 200,000 of the data (with m inputs one m²-th of that, and none with more than six), and the
+        page says so if no short one was found. False: none.
     figures : {"png", "svg"}
         The format of the pictures within the page. SVG is sharp at any size and can be taken out for a paper; maps and
         dots within it are pixels.

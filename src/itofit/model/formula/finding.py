@@ -16,7 +16,6 @@ from itofit._checks import Float, InputError, Option, fraction, one_of
 from itofit._version import __version__
 from itofit.data.filtered import those
 from itofit.data.passes import Data, add_up
-from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
 from itofit.data.with_units import checked_units, sharing_units
 from itofit.matrices.symmetric import entries
@@ -35,7 +34,7 @@ from itofit.model.formula.through_filter import (
     usable_through_filter,
 )
 from itofit.model.sde import SDE
-from itofit.model.training import DataSummary
+from itofit.model.training import DataSummary, learned_from
 
 if TYPE_CHECKING:
     from itofit.model.learned import LearnedSDE
@@ -62,8 +61,13 @@ def find_formula(
     false_alarms: float,
     units: Mapping[str, str] | None,
     time_unit: str | None,
+    seen: bool | None = None,
 ) -> Formula:
-    """A sparse formula for a learned equation, as `LearnedSDE.formula` says."""
+    """A sparse formula for a learned equation, as `LearnedSDE.formula` says.
+
+    `seen` says whether the data are some of those that it was learned from; None: if they are all of them, by number
+    and range.
+    """
     for each in (data,) if held_out is None else (data, held_out):
         sde._check_data("formula", each)
     one_of("noise", noise, ("covariance", "diffusion"))
@@ -101,13 +105,14 @@ def find_formula(
         hidden_velocity=sde.hidden_velocity if hidden else None,
     )
     if hidden:
-        return _found_through_filter(Hidden(sde, used, tried, slots, empty), held_out, may_lower=degree is None)
+        return _found_through_filter(Hidden(sde, used, tried, slots, empty), held_out, seen, may_lower=degree is None)
     sums, tried = _first_sums(sde, used, tried, slots, may_lower=degree is None)
     price = price_of_term(false_alarms, len(slots) * len(tried))
     empty = replace(empty, library=tuple(term.name for term in tried))
     sums, chosen = _settled(sde, empty, used, tried, slots, sums, price)
     formula = with_step_errors(with_lines(empty, slots, tried, chosen), sde, used, slots)
-    return _judged(sde, formula, used, held_out, sums, tried, slots, chosen)
+    seen = learned_from(sde, int(sums.n.sum()), sums.low, sums.high) if seen is None else seen
+    return _judged(sde, formula, used, held_out, seen, sums, tried, slots, chosen)
 
 
 def slots_of(sde: LearnedSDE, noise: Noise) -> list[Slot]:
@@ -218,7 +223,7 @@ def _settled(
     return sums, chosen
 
 
-def _found_through_filter(asked: Hidden, held_out: Data | None, *, may_lower: bool) -> Formula:
+def _found_through_filter(asked: Hidden, held_out: Data | None, seen: bool | None, *, may_lower: bool) -> Formula:
     """The formula of an equation whose states are hidden."""
     first, K = asked.equations(asked.sde), len(asked.terms)
     kept = independent_terms(asked.terms, first.drift.G[:K, :K], may_lower=may_lower)
@@ -228,7 +233,7 @@ def _found_through_filter(asked: Hidden, held_out: Data | None, *, may_lower: bo
     price = price_of_term(asked.empty.false_alarms, len(asked.slots) * len(kept))
     asked = asked._replace(empty=replace(asked.empty, library=tuple(term.name for term in asked.terms)))
     formula = settled_through_filter(asked, first, price, MOST_ROUNDS, SETTLED)
-    return judged_through_filter(asked, formula, held_out)
+    return judged_through_filter(asked, formula, held_out, seen)
 
 
 def _judged(
@@ -236,6 +241,7 @@ def _judged(
     formula: Formula,
     data: Data,
     held_out: Data | None,
+    seen: bool,
     sums: TermSums,
     terms: list[Term],
     slots: list[Slot],
@@ -252,10 +258,9 @@ def _judged(
             G, M = sums.without(fold)
             refitted = [solved(G[t], M[t], one.places) for t, one in enumerate(chosen)]
             each.append(with_lines(formula, slots, terms, refitted))
-        same = _learned_from(sde, sums)
-        optimism = sde.n_determined / sums.n.sum() if same else 0.0
+        optimism = sde.n_determined / sde.data.n_transitions if seen else 0.0
         how = f"coefficients from other folds of {len(data):,} transitions"
-        how += f"; the learned functions have seen them, for which {optimism:.1g} is taken off" if same else ""
+        how += f"; the learned functions have seen them, for which {optimism:.1g} is taken off" if seen else ""
     prediction, lines = compared(sde, steps_of(sde, judged_on), each, judged_on, slots, optimism, how)
     d = formula.n_outputs
     own = [
@@ -269,10 +274,3 @@ def _judged(
         prediction=prediction,
         clipped_share=clipped / len(data),
     )
-
-
-def _learned_from(sde: LearnedSDE, sums: TermSums) -> bool:
-    """Whether the data are, by number and range, those that the equation was learned from."""
-    own = ~is_periodic(sde.periods)  # of others the range is a period, whatever the data
-    same_range = np.array_equal(np.stack([sums.low, sums.high])[:, own], sde.box[:, own])
-    return same_range and int(sums.n.sum()) == sde.data.n_transitions
