@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from itofit._checks import RNG
 from itofit.data.large.cluster import Client, on_cluster
 from itofit.data.passes import Data
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.learned import LearnedSDE
-
-if TYPE_CHECKING:
-    from itofit.looking.report.found_formula import Found
 
 __all__ = ["report"]
 
@@ -25,7 +22,7 @@ def report(
     *,
     title: str | None = None,
     saved_as: str | os.PathLike[str] | None = None,
-    formula: Formula | Found | bool = True,
+    formula: Formula | bool = True,
     figures: Literal["png", "svg"] = "png",
     rng: RNG = 0,
     client: Client | None = None,

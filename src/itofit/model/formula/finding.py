@@ -15,8 +15,10 @@ import numpy as np
 from itofit._checks import Float, InputError, Option, fraction, one_of
 from itofit._version import __version__
 from itofit.data.filtered import those
+from itofit.data.names import other_units
 from itofit.data.passes import Data, add_up
 from itofit.data.transitions import Transitions
+from itofit.data.units import Units
 from itofit.data.with_units import checked_units, sharing_units
 from itofit.matrices.symmetric import entries
 from itofit.model.finite_step import Scheme
@@ -72,7 +74,7 @@ def find_formula(
         sde._check_data("formula", each)
     one_of("noise", noise, ("covariance", "diffusion"))
     fraction("false_alarms", false_alarms)
-    own_units = checked_units(sharing_units(sde, data), units, time_unit)
+    own_units = _units_of(sharing_units(sde, data), units, time_unit)
     tried = library(sde, terms, degree)
     values_of(tried, 0.5 * sde.box.sum(axis=0, keepdims=True))  # a term of the wrong shape is told at once
     hidden = sde._seen_through_filter(data)
@@ -113,6 +115,18 @@ def find_formula(
     formula = with_step_errors(with_lines(empty, slots, tried, chosen), sde, used, slots)
     seen = learned_from(sde, int(sums.n.sum()), sums.low, sums.high) if seen is None else seen
     return _judged(sde, formula, used, held_out, seen, sums, tried, slots, chosen)
+
+
+def _units_of(sde: LearnedSDE, units: Mapping[str, str] | None, time_unit: str | None) -> Units:
+    """The units of a model with those that are given; an error if these are others."""
+    own = checked_units(sde, units, time_unit)
+    if differ := other_units(own, sde.units):
+        raise InputError(
+            "{units}: {differ} in the model or its data, and nothing is converted: leave it out, or give the model "
+            "other units first, by its with_units",
+            units=Option("units"), differ=differ,
+        )  # fmt: skip
+    return own
 
 
 def slots_of(sde: LearnedSDE, noise: Noise) -> list[Slot]:
