@@ -461,6 +461,13 @@ def dynamics_exact(rows):
         yield [row["answer"], error, f"{row['allowed']:.1%}", f"{row['seconds']:.2f}"]
 
 
+def dynamics_seconds(rows):
+    systems = ("one variable", "two variables", "position and velocity")
+    yield ["answer", *systems]
+    for row in rows:
+        yield [f"`{row['answer']}`", *(f"{row[name]:.2f}" if name in row else "–" for name in systems)]
+
+
 def dynamics_coverage(rows):
     yield ["system", "answer", "truth", "covered", "mean error", "root mean square error", "stated"]
     for row in rows:
@@ -677,6 +684,7 @@ def checks_right(rows):
 
 TABLES = {
     "dynamics_exact": dynamics_exact,
+    "dynamics_seconds": dynamics_seconds,
     "dynamics_coverage": dynamics_coverage,
     "formula": formula,
     "hidden_formula": hidden_formula,

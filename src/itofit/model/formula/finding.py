@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from itofit._checks import Float, InputError, Option, fraction, one_of
+from itofit._checks import Float, InputError, Int, Option, fraction, one_of
 from itofit._version import __version__
 from itofit.data.filtered import those
 from itofit.data.names import other_units
@@ -26,7 +26,7 @@ from itofit.model.formula.beside_learned import compared
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.formula.library import Term, Terms, library, values_of
 from itofit.model.formula.lines import Line, Slot
-from itofit.model.formula.selection import Chosen, choose, dependent_terms, price_of_term, same_choice, solved
+from itofit.model.formula.selection import Chosen, choose_without, dependent_terms, price_of_term, same_choice, solved
 from itofit.model.formula.step_errors import with_step_errors
 from itofit.model.formula.term_sums import FOLDS, TermSums, summed
 from itofit.model.formula.through_filter import (
@@ -111,8 +111,7 @@ def find_formula(
     sums, tried = _first_sums(sde, used, tried, slots, may_lower=degree is None)
     price = price_of_term(false_alarms, len(slots) * len(tried))
     empty = replace(empty, library=tuple(term.name for term in tried))
-    sums, chosen = _settled(sde, empty, used, tried, slots, sums, price)
-    formula = with_step_errors(with_lines(empty, slots, tried, chosen), sde, used, slots)
+    formula, sums, chosen = _sure(sde, empty, used, tried, slots, sums, price)
     seen = learned_from(sde, int(sums.n.sum()), sums.low, sums.high) if seen is None else seen
     return _judged(sde, formula, used, held_out, seen, sums, tried, slots, chosen)
 
@@ -216,6 +215,35 @@ def _degree(term: Term) -> int:
     return 0 if term.function is not None else sum(term.powers) + len(term.waves)
 
 
+def _sure(
+    sde: LearnedSDE,
+    empty: Formula,
+    data: Data,
+    terms: list[Term],
+    slots: list[Slot],
+    sums: TermSums,
+    price: float,
+) -> tuple[Formula, TermSums, list[Chosen]]:
+    """A formula all of whose terms are as sure as they must be, given the errors that coefficients end up with.
+
+    To undo the length of steps makes a coefficient larger, and its error as well. While terms are chosen the first
+    counts alone, which keeps some that came in by chance; they are dropped here, the weakest first.
+    """
+    unsure: list[list[int]] = [[] for _ in slots]
+    while True:
+        sums, chosen = _settled(sde, empty, data, terms, slots, sums, price, unsure)
+        formula = with_step_errors(with_lines(empty, slots, terms, chosen), sde, data, slots)
+        lines = (*formula.drift_lines, *formula.noise_lines)
+        weakest = min(
+            ((abs(c) / s, t, int(place)) for t, (line, one) in enumerate(zip(lines, chosen, strict=True))
+             for c, s, place in zip(line.coefficients, line.std, one.places, strict=True)),
+            default=(np.inf, 0, 0),
+        )  # fmt: skip
+        if 0.5 * weakest[0] ** 2 >= price:
+            return formula, sums, chosen
+        unsure[weakest[1]].append(weakest[2])
+
+
 def _settled(
     sde: LearnedSDE,
     empty: Formula,
@@ -224,14 +252,22 @@ def _settled(
     slots: list[Slot],
     sums: TermSums,
     price: float,
+    without: Sequence[Sequence[int]],
 ) -> tuple[TermSums, list[Chosen]]:
-    """Sums and terms with what the formula itself makes of the length of steps."""
-    chosen = [choose(G, M, price) for G, M in zip(*sums.without(None), strict=True)]
+    """Sums and terms with what the formula itself makes of the length of steps, without some terms of each line."""
+
+    def choices(starts: Sequence[Int | None]) -> list[Chosen]:
+        return [
+            choose_without(G, M, price, start, own)
+            for G, M, start, own in zip(*sums.without(None), starts, without, strict=True)
+        ]
+
+    chosen = choices([None] * len(slots))
     for _ in range(MOST_ROUNDS):
         present = with_lines(empty, slots, terms, chosen)
         sums = summed(data, terms, slots, sde, present, empty.scheme, sums.calibration)
         before = chosen
-        chosen = [choose(G, M, price, one.places) for G, M, one in zip(*sums.without(None), before, strict=True)]
+        chosen = choices([one.places for one in before])
         if all(same_choice(one, two, SETTLED) for one, two in zip(before, chosen, strict=True)):
             break
     return sums, chosen
