@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def find_formula(
     sums, tried = _first_sums(sde, used, tried, slots, may_lower=degree is None)
     price = price_of_term(false_alarms, len(slots) * len(tried))
     empty = replace(empty, library=tuple(term.name for term in tried))
-    formula, sums, chosen = _sure(sde, empty, used, tried, slots, sums, price)
+    formula, sums, chosen = _sure(Search(sde, used, tried, slots, empty, price), sums)
     seen = learned_from(sde, int(sums.n.sum()), sums.low, sums.high) if seen is None else seen
     return _judged(sde, formula, used, held_out, seen, sums, tried, slots, chosen)
 
@@ -215,23 +215,27 @@ def _degree(term: Term) -> int:
     return 0 if term.function is not None else sum(term.powers) + len(term.waves)
 
 
-def _sure(
-    sde: LearnedSDE,
-    empty: Formula,
-    data: Data,
-    terms: list[Term],
-    slots: list[Slot],
-    sums: TermSums,
-    price: float,
-) -> tuple[Formula, TermSums, list[Chosen]]:
+class Search(NamedTuple):
+    """What terms are chosen for, from which, and what each costs."""
+
+    sde: LearnedSDE
+    data: Data
+    terms: list[Term]
+    slots: list[Slot]
+    empty: Formula  # all that is known of the formula but its lines
+    price: float
+
+
+def _sure(search: Search, sums: TermSums) -> tuple[Formula, TermSums, list[Chosen]]:
     """A formula all of whose terms are as sure as they must be, given the errors that coefficients end up with.
 
     To undo the length of steps makes a coefficient larger, and its error as well. While terms are chosen the first
     counts alone, which keeps some that came in by chance; they are dropped here, the weakest first.
     """
+    sde, data, terms, slots, empty, price = search
     unsure: list[list[int]] = [[] for _ in slots]
     while True:
-        sums, chosen = _settled(sde, empty, data, terms, slots, sums, price, unsure)
+        sums, chosen = _settled(search, sums, unsure)
         formula = with_step_errors(with_lines(empty, slots, terms, chosen), sde, data, slots)
         lines = (*formula.drift_lines, *formula.noise_lines)
         weakest = min(
@@ -244,17 +248,9 @@ def _sure(
         unsure[weakest[1]].append(weakest[2])
 
 
-def _settled(
-    sde: LearnedSDE,
-    empty: Formula,
-    data: Data,
-    terms: list[Term],
-    slots: list[Slot],
-    sums: TermSums,
-    price: float,
-    without: Sequence[Sequence[int]],
-) -> tuple[TermSums, list[Chosen]]:
+def _settled(search: Search, sums: TermSums, without: Sequence[Sequence[int]]) -> tuple[TermSums, list[Chosen]]:
     """Sums and terms with what the formula itself makes of the length of steps, without some terms of each line."""
+    sde, data, terms, slots, empty, price = search
 
     def choices(starts: Sequence[Int | None]) -> list[Chosen]:
         return [
