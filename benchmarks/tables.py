@@ -482,6 +482,14 @@ def dynamics_coverage(rows):
         ]
 
 
+def conditions(rows):
+    """Differences that were found between conditions."""
+    yield ["data", "pairs", "drift", "noise", "either", "band of the drift", "of the noise", "seconds"]
+    for row in rows:
+        shares = (f"{row[name]:.1%}" for name in ("drift", "noise", "either", "drift_band", "noise_band"))
+        yield [row["text"], f"{row['runs']}", *shares, f"{row['seconds']:.2f}"]
+
+
 def formula(rows):
     """Which terms are found, beside other packages."""
     yield [
@@ -686,6 +694,7 @@ TABLES = {
     "dynamics_exact": dynamics_exact,
     "dynamics_seconds": dynamics_seconds,
     "dynamics_coverage": dynamics_coverage,
+    "conditions": conditions,
     "formula": formula,
     "hidden_formula": hidden_formula,
     "false_terms": false_terms,
