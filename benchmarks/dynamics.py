@@ -2,9 +2,10 @@
 
 Exact: the error of each answer for an equation whose functions are given, with the default grid, and its seconds.
 Learned: data sets are simulated in ten substeps of each observed step, an equation is learned from each, and the true
-answer is or is not within the 95 % interval.
+answer is or is not within the 95 % interval. Seconds: CPU time of every answer, with 50 samples.
 
     python benchmarks/dynamics.py exact [--results]
+    python benchmarks/dynamics.py seconds [--results]
     python benchmarks/dynamics.py learned [--seeds 60] [--first 0] [--jobs 2] [--output runs.jsonl] [--results]
 """
 
@@ -187,11 +188,36 @@ def observed(sde, starts, h, n_times, seed):
         return sde.simulate(starts, h / SUBSTEPS, SUBSTEPS * (n_times - 1), rng=seed)[:, ::SUBSTEPS]
 
 
-def well_answers(seed):
-    """20 tracks of 1000 transitions of h = 0.05."""
+def well_data(seed):
+    """20 tracks of 1000 transitions of h = 0.05 of the double well."""
     rng = np.random.default_rng([seed, 17])
-    paths = observed(double_well(), rng.choice([-1.0, 1.0], 20), 0.05, 1001, rng)
-    sde = fitted(itofit.Transitions.from_trajectories(paths, dt=0.05), seed)
+    return itofit.Transitions.from_trajectories(
+        observed(double_well(), rng.choice([-1.0, 1.0], 20), 0.05, 1001, rng), dt=0.05
+    )
+
+
+def cycle_data(seed):
+    """Positions and velocities of 20 tracks of 500 transitions of h = 0.05 of van der Pol's oscillator."""
+    rng = np.random.default_rng([seed, 18])
+    x, v = np.moveaxis(observed(van_der_pol(), rng.normal(size=(20, 2)), 0.05, 501, rng), 2, 0)
+    return itofit.Transitions.from_underdamped(
+        x[:, :-1].ravel(), v[:, :-1].ravel(), x[:, 1:].ravel(), v[:, 1:].ravel(), 0.05, np.repeat(np.arange(20), 500)
+    )
+
+
+def turning_data(seed):
+    """20 tracks of 500 transitions of h = 0.05 of a limit cycle of first order in two variables."""
+    rng = np.random.default_rng([seed, 20])
+
+    def f(x):
+        return (1 - (x**2).sum(axis=1, keepdims=True)) * x + 2 * np.stack([-x[:, 1], x[:, 0]], axis=1)
+
+    true = KnownSDE(f=f, sigma=constant(0.4 * np.eye(2)), n_inputs=2, n_outputs=2)
+    return itofit.Transitions.from_trajectories(observed(true, rng.normal(size=(20, 2)), 0.05, 501, rng), dt=0.05)
+
+
+def well_answers(seed):
+    sde = fitted(well_data(seed), seed)
     potential = dynamics.potential(sde, samples=SAMPLES, rng=seed)
     points = dynamics.fixed_points(sde, samples=SAMPLES, rng=seed)
     exact_time = passage_by_quadrature(-1, 1, -2.5)
@@ -207,14 +233,7 @@ def well_answers(seed):
 
 
 def cycle_answers(seed):
-    """20 tracks of 500 transitions of h = 0.05, positions and velocities."""
-    rng = np.random.default_rng([seed, 18])
-    paths = observed(van_der_pol(), rng.normal(size=(20, 2)), 0.05, 501, rng)
-    x, v = paths[..., 0], paths[..., 1]
-    data = itofit.Transitions.from_underdamped(
-        x[:, :-1].ravel(), v[:, :-1].ravel(), x[:, 1:].ravel(), v[:, 1:].ravel(), 0.05, np.repeat(np.arange(20), 500)
-    )
-    sde = fitted(data, seed)
+    sde = fitted(cycle_data(seed), seed)
     yield "period", 6.66328686, dynamics.period(sde, [2.0, 0.0], samples=SAMPLES, rng=seed), None
 
 
@@ -283,9 +302,54 @@ def learned(given):
         write_results("dynamics_coverage", table)
 
 
+# Seconds
+
+
+def timed_answers(sde):
+    """Names of all answers, and functions that compute them for the model."""
+    s, first = len(sde.state_names), sde.input_names[0]
+    sets = ({first: (None, -0.8)}, {first: (0.8, None)})
+    yield "fixed_points", dynamics.fixed_points
+    yield "stationary_density", dynamics.stationary_density
+    yield "quasi_potential", dynamics.quasi_potential
+    yield "probability_current", dynamics.probability_current
+    yield "entropy_production", dynamics.entropy_production
+    yield "first_passage_time", lambda sde, **given: dynamics.first_passage_time(sde, *sets, **given)
+    yield "escape_rate", lambda sde, **given: dynamics.escape_rate(sde, *sets, **given)
+    middle = 0.0 if s == 1 else [0.0] * s
+    yield "exit_probabilities", lambda sde, **given: dynamics.exit_probabilities(sde, middle, sets, **given)
+    yield "relaxation_times", dynamics.relaxation_times
+    yield "autocorrelation", dynamics.autocorrelation
+    if s == 1:
+        yield "potential", dynamics.potential
+    else:
+        yield "nullclines", dynamics.nullclines
+        yield "period", lambda sde, **given: dynamics.period(sde, [1.5] + [0.0] * (s - 1), **given)
+    yield "outlook", dynamics.outlook
+
+
+def seconds(given):
+    rows = {}
+    systems = {"one variable": well_data, "two variables": turning_data, "position and velocity": cycle_data}
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for system, data_of in systems.items():
+            sde = itofit.fit(data_of(0), rng=0)
+            for name, ask in timed_answers(sde):
+                taken = []
+                for seed in range(3):
+                    began = time.process_time()
+                    ask(sde, samples=SAMPLES, rng=seed)
+                    taken.append(time.process_time() - began)
+                rows.setdefault(name, {"answer": name})[system] = float(np.median(taken))
+                print(f"{system:<24} {name:<22} {np.median(taken):.2f} s", flush=True)
+    if given.results:
+        write_results("dynamics_seconds", list(rows.values()))
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["exact", "learned"])
+    parser.add_argument("part", choices=["exact", "learned", "seconds"])
     parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
@@ -293,4 +357,4 @@ if __name__ == "__main__":
     parser.add_argument("--output", type=Path, help="file of runs to append to")
     parser.add_argument("--results", action="store_true", help="write the table to benchmarks/results")
     arguments = parser.parse_args()
-    sys.exit(exact(arguments) if arguments.part == "exact" else learned(arguments))
+    sys.exit({"exact": exact, "learned": learned, "seconds": seconds}[arguments.part](arguments))

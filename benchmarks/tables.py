@@ -497,6 +497,13 @@ def dynamics_exact(rows):
         yield [row["answer"], error, f"{row['allowed']:.1%}", f"{row['seconds']:.2f}"]
 
 
+def dynamics_seconds(rows):
+    systems = ("one variable", "two variables", "position and velocity")
+    yield ["answer", *systems]
+    for row in rows:
+        yield [f"`{row['answer']}`", *(f"{row[name]:.2f}" if name in row else "–" for name in systems)]
+
+
 def dynamics_coverage(rows):
     yield ["system", "answer", "truth", "covered", "mean error", "root mean square error", "stated"]
     for row in rows:
@@ -509,6 +516,14 @@ def dynamics_coverage(rows):
             f"{row['error']:.2g}",
             f"{row['std']:.2g}",
         ]
+
+
+def conditions(rows):
+    """Differences that were found between conditions."""
+    yield ["data", "pairs", "drift", "noise", "either", "band of the drift", "of the noise", "seconds"]
+    for row in rows:
+        shares = (f"{row[name]:.1%}" for name in ("drift", "noise", "either", "drift_band", "noise_band"))
+        yield [row["text"], f"{row['runs']}", *shares, f"{row['seconds']:.2f}"]
 
 
 def formula(rows):
@@ -713,7 +728,9 @@ def checks_right(rows):
 
 TABLES = {
     "dynamics_exact": dynamics_exact,
+    "dynamics_seconds": dynamics_seconds,
     "dynamics_coverage": dynamics_coverage,
+    "conditions": conditions,
     "formula": formula,
     "hidden_formula": hidden_formula,
     "false_terms": false_terms,

@@ -213,6 +213,18 @@ def test_coefficients_are_those_of_the_equation_and_not_of_its_steps():
     assert 0.97 / shown[1] < ratios[1] < 1.2 / shown[1]  # that of θ adds to it
 
 
+@pytest.mark.parametrize("seed", [1, 7])  # in which a false term of Σ would be kept for its coefficient alone
+def test_terms_are_as_sure_as_they_must_be_with_the_errors_that_long_steps_leave(seed):
+    rng, a = np.random.default_rng(seed), np.exp(-0.4)
+    x = rng.normal(size=4000) / np.sqrt(2)
+    data = itofit.Transitions.from_pairs(x, a * x + np.sqrt((1 - a**2) / 2) * rng.normal(size=4000), 0.4)
+    formula = itofit.fit(data, correct_step=True, rng=0).formula(data, false_alarms=0.3)
+    assert names(formula) == {"f_x": ["x"], "Σ_x": ["1"]}
+    price = price_of_term(0.3, 2 * len(formula.library))
+    for line in formula.lines.values():
+        assert (0.5 * (line.coefficients / line.std) ** 2 >= price).all()
+
+
 def test_no_short_formula_is_an_answer():
     rng = np.random.default_rng(0)
     x = rng.uniform(-2, 2, 20_000)
@@ -427,7 +439,7 @@ def test_pictures_and_report(well, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "The formula" in page
     assert page.index("The formula") < page.index("What was learned")
-    with pytest.raises(InputError, match=r"formula must be what sde\.formula returns"):
+    with pytest.raises(InputError, match=r"formula must be what sde\.formula returns, True or False"):
         itofit.report(sde, data[:2000], tmp_path / "page.html", formula="x - x^3")
 
 

@@ -1,6 +1,7 @@
 """Pictures of a model: what is in them, not how they look."""
 
 import sys
+from dataclasses import replace
 
 import matplotlib as mpl
 import numpy as np
@@ -15,7 +16,7 @@ from itofit.looking.plot.potentials import potentials
 from itofit.looking.plot.reach import reached
 from itofit.looking.plot.remainders import binned
 from itofit.looking.plot.simulated import _some, compare, pieces
-from itofit.looking.plot.views import view_of
+from itofit.looking.plot.views import plane_of, rest_point, view_of
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -35,6 +36,11 @@ def tidy():
     yield
     pyplot.close("all")
     assert dict(mpl.rcParams) == before
+
+
+def without_places(sde):
+    """A model that does not know where its data were, as from an old file."""
+    return replace(sde, data=replace(sde.data, places=None))
 
 
 def paths(rng, drift, diffusion, start, dt=0.05, n_steps=60):
@@ -153,13 +159,14 @@ def test_without_data_the_range_is_that_learned_from(one):
     sde, _ = one
     ax = plot.drift(sde)  # a figure of pyplot
     assert tuple(line(ax, "learned").get_xdata()[[0, -1]]) == tuple(sde.box[:, 0])
-    assert "data" not in legend(ax)
+    assert {"training data", "few training data"} <= set(legend(ax))
+    assert not any("data" in each for each in legend(plot.drift(without_places(sde))))
 
 
 def test_few_data_are_shaded(one):
     sde, data = one
     kept = data[np.abs(data.inputs[:, 0]) > 0.3]
-    ax = plot.drift(sde, kept, ax=new_axes())
+    ax = plot.drift(without_places(sde), kept, ax=new_axes())
     assert "few data" in legend(ax)
     spans = [patch.get_extents().transformed(ax.transData.inverted()) for patch in ax.patches]
     assert any(span.x0 < -0.1 < 0.1 < span.x1 for span in spans)
@@ -192,10 +199,12 @@ def test_slices_rest_at_medians_or_where_they_are_told_to(three):
     points[:, 2] = x
     np.testing.assert_allclose(line(ax, "learned").get_ydata(), sde.drift(points)[:, 1])
     assert labels(ax) == ("c", "drift of q")
-    assert "medians of the data" in ax.get_title()
+    median = ax.get_title()
+    assert "medians of the data" in median
     ax = plot.diffusion(sde, data, entry=(1, 1), along=0, at=[0, 0.5, -0.25], ax=new_axes())
     assert ax.get_title() == "at b = 0.5, c = −0.25"
-    assert "middle" in plot.drift(sde, ax=new_axes()).get_title()
+    assert plot.drift(sde, output="q", along="c", ax=new_axes()).get_title() == median
+    assert "middle" in plot.drift(without_places(sde), ax=new_axes()).get_title()
 
 
 def test_an_entry_beside_the_diagonal_has_its_intervals(two):
@@ -212,8 +221,6 @@ def test_an_entry_beside_the_diagonal_has_its_intervals(two):
 
 def test_names_with_dollars_are_no_formulas(one):
     sde, data = one
-    from dataclasses import replace
-
     ax = plot.drift(replace(sde, input_names=("$a$",), output_names=("$a$",)), data, ax=new_axes())
     ax.figure.canvas.draw()
     assert ax.get_xlabel() == r"\$a\$"
@@ -290,7 +297,8 @@ def test_streams_and_no_ellipses(two):
     sde, data = two
     ax = plot.field(sde, data, stream=True, ellipses=False, ax=new_axes())
     assert legend(ax) == ["data", "direction of the drift"]
-    assert legend(plot.field(sde, ellipses=False, ax=new_axes()))[0].startswith("drift within")
+    assert legend(plot.field(sde, ellipses=False, ax=new_axes()))[0] == "training data"
+    assert legend(plot.field(without_places(sde), ellipses=False, ax=new_axes()))[0].startswith("drift within")
 
 
 def test_phase_space_of_an_oscillator(oscillator):
@@ -321,7 +329,7 @@ def test_maps_have_values_colours_and_cells_without_data(two, three):
     assert labels(ax) == ("c", "a")
     assert "b =" in ax.get_title()
     assert ax.child_axes[0].get_ylabel() == "drift of p"
-    assert len(plot.heatmap(sde, ax=new_axes()).patches) == 0
+    assert len(plot.heatmap(without_places(sde), ax=new_axes()).patches) == 0
 
 
 def test_what_is_even_is_said_instead_of_coloured(three):
@@ -563,10 +571,10 @@ def test_places_that_only_single_inputs_reach_count_as_far_from_the_data():
     x = np.concatenate([along, along, rng.normal(size=(3000, 1))], axis=1) + 0.1 * rng.normal(size=(3000, 3))
     data = Transitions.from_pairs(x, x + 0.1 * rng.normal(size=x.shape), 0.1)
     places = np.array([[1.0, 1.0, 0.0], [-1.5, -1.5, 0.5], [1.0, -1.0, 0.0], [0.0, 0.0, 5.0]])
-    np.testing.assert_array_equal(reached(data, places), [True, True, False, False])
-    assert 0.98 < reached(data, x).mean() <= 1.0
+    np.testing.assert_array_equal(reached(x, data.periods, places), [True, True, False, False])
+    assert 0.98 < reached(x, data.periods, x).mean() <= 1.0
     turned = Transitions.from_pairs(x, x, 0.1, periodic={"x3": (-3.0, 3.0)})
-    opposite, beyond = reached(turned, np.array([[0.0, 0.0, 2.9], [0.0, 0.0, -2.9]]))
+    opposite, beyond = reached(turned.inputs, turned.periods, np.array([[0.0, 0.0, 2.9], [0.0, 0.0, -2.9]]))
     assert opposite == beyond  # they are 0.2 from each other across the cut
 
 
@@ -581,3 +589,35 @@ def test_slices_are_shaded_off_the_diagonal_of_the_data():
     assert view.counts[np.abs(middles) < 1.8].min() > 40
     assert view.sparse[np.abs(middles) > 1.0].all()
     assert not view.sparse[np.abs(middles) < 0.2].any()
+
+
+def test_what_is_shaded_depends_on_the_data_that_were_learned_from():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(-2, 0, 20_000), rng.uniform(0, 2, 20)])
+    data = Transitions.from_pairs(x, x - 0.05 * x + 0.1 * rng.normal(size=x.shape), 0.1)
+    sde = itofit.fit(data, rng=0)
+    assert len(sde.data.places.inputs) == 2000
+    others = Transitions.from_pairs(-x, -x, 0.1)  # most of them on the right
+    for shown in (None, data, others):
+        view = view_of(sde, shown)
+        right = 0.5 * (view.edges[1:] + view.edges[:-1]) > 0.1
+        assert view.sparse[right].all(), shown
+        assert not view.sparse[~right][1:-2].any(), shown
+    assert view.counts[right].sum() > 15_000
+    assert view.words == ("data", "few training data")
+    assert view_of(sde, data).words == ("data", "few data")
+
+
+def test_maps_and_fields_without_data_are_those_of_the_training():
+    rng = np.random.default_rng(0)
+    along = rng.uniform(-2, 2, (5000, 1))
+    x = np.concatenate([along, along], axis=1) + 0.1 * rng.normal(size=(5000, 2))
+    sde = itofit.fit(Transitions.from_pairs(x, x - 0.05 * x + 0.1 * rng.normal(size=x.shape), 0.1), rng=0)
+    plane = plane_of(sde, None)
+    np.testing.assert_array_equal(
+        plane.known(np.array([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]])), [True, True, False, False]
+    )
+    assert len(plane.rows) == 2000
+    assert np.abs(rest_point(sde, None, None)[0] - np.median(x, axis=0)).max() < 0.1
+    formula = sde.formula(Transitions.from_pairs(x, x - 0.05 * x + 0.1 * rng.normal(size=x.shape), 0.1), degree=1)
+    assert not plane_of(formula, None).known(np.array([[1.0, -1.0]]))[0]

@@ -9,9 +9,12 @@ from browser import chromium, problems, requests
 
 import itofit
 from itofit import InputError
-from itofit.looking.report import report
+from itofit.looking.report import found_formula, report
+from itofit.looking.report.contents import _formula
+from itofit.looking.report.found_formula import formula_for
 from itofit.looking.report.numbers import plus_minus
-from itofit.looking.report.page import CLASSES, breakable, equation, typeset
+from itofit.looking.report.page import CLASSES, breakable, equation, printed, typeset
+from itofit.model.formula.written import line_text
 
 
 def tracks(rng, n=40, n_steps=60, h=0.05):
@@ -55,7 +58,7 @@ def general_page(general, tmp_path_factory):
 def named_page(one, tmp_path_factory):
     """With a title and a file of the model."""
     folder = tmp_path_factory.mktemp("named")
-    return report(*one, folder / "named.html", title="Cells & walls", saved_as=folder / "a b.npz")
+    return report(*one, folder / "named.html", title="Cells & walls", saved_as=folder / "a b.npz", formula=False)
 
 
 def test_data_whose_variables_are_in_another_order_are_refused(general, tmp_path):
@@ -95,7 +98,7 @@ def test_the_page_says_what_was_learned_and_how_far_to_trust_it(one, page):
     f, std = sde.drift([median], return_std=True)
     assert plus_minus(f[0, 0], std[0, 0]).replace(" ", "\N{NO-BREAK SPACE}") in text
     assert "mean first-passage time" in text
-    pictures = 3 + 2 + 1 + 2 + 1  # of the model, residuals, distributions, answers, training
+    pictures = 3 + 3 + 2 + 1 + 2 + 1  # of the formula, model, residuals, distributions, answers, training
     assert text.count("<img ") == text.count("<figcaption>") == pictures
     assert "<script" not in text
     assert "http" not in text
@@ -121,19 +124,20 @@ def test_the_page_is_repeatable_and_has_a_title_of_its_own(one, page, named_page
     assert again.read_bytes() == page.read_bytes()
     assert list(tmp_path.iterdir()) == [again]
     assert "<h1>Cells &amp; walls</h1>" in words(named_page)
+    assert "The formula" not in words(named_page)
 
 
 def test_what_cannot_be_done_is_left_out_and_said(general_page):
     text = words(general_page)
     assert "kind &#x27;general&#x27;" in text
-    assert text.count("<img ") == 2 + 2 + 4 + 1  # slices, maps, residuals, training
+    assert text.count("<img ") == 2 + 3 + 2 + 2 + 4 + 1  # formula, its losses, slices, maps, residuals, training
     assert re.search(r"<span>a~=~−0\.\d+</span> <span>\(10_%\)</span></td>", marked(text))
 
 
 def test_data_in_blocks_and_models_without_error_bars(tmp_path):
     data = itofit.Transitions.from_trajectories(tracks(np.random.default_rng(1), 20), dt=0.05)
     sde = itofit.fit(data, refine=False, rng=0)
-    text = words(report(sde, itofit.Transitions.from_blocks([data]), tmp_path / "blocks.html"))
+    text = words(report(sde, itofit.Transitions.from_blocks([data]), tmp_path / "blocks.html", formula=False))
     assert "carries no error bars" in text
     assert "Drift settings" in text
     assert "return_std" not in text
@@ -174,7 +178,7 @@ def browser(tmp_path_factory):
 
 @pytest.mark.parametrize("width", [400, 1400])
 def test_pages_open_in_a_browser(page, general_page, browser, width):
-    for path, n_pictures in ((page, 9), (general_page, 9)):
+    for path, n_pictures in ((page, 12), (general_page, 14)):
         open_at(browser, width, path)
         assert problems(browser) == []
         assert [url for url in requests(browser) if not url.startswith(("file:", "data:"))] == []
@@ -237,5 +241,43 @@ def test_a_corrected_model_is_reported_as_one(tmp_path):
     data = itofit.Transitions.from_pairs(x, np.exp(-0.3) * x + 0.5 * rng.normal(size=1000), 0.3)
     sde = itofit.fit(data, correct_step=True, rng=0)
     for model, words in ((sde, "corrected for the length"), (sde.one_step, "of one observed step")):
-        itofit.report(model, data, tmp_path / "report.html")
+        itofit.report(model, data, tmp_path / "report.html", formula=False)
         assert words in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+# The formula
+
+
+def test_the_formula_stands_at_the_top(one, page):
+    text, (sde, data) = words(page), one
+    assert text.index("<h2>The formula</h2>") < text.index("<h2>What was learned</h2>")
+    formula = sde.formula(data)
+    assert printed("\n".join(f"{name} = {line_text(formula, line)}" for name, line in formula.lines.items())) in text
+
+
+def test_what_is_no_short_formula_and_what_is_not_looked_for_is_said():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, 20_000)
+    data = itofit.Transitions.from_pairs(x, x + 0.1 * np.sin(4 * x) + 0.05 * rng.normal(size=x.shape), 0.1)
+    sde = itofit.fit(data, rng=0)
+    said = marked("".join(_formula(True, sde, data, data)))
+    assert "No short formula was found. The nearest sum of 5 possible terms for each function predicts worse" in said
+    assert "<img" not in said
+    few = marked("".join(_formula(True, sde, data[:30], data)))
+    assert "No formula was looked for. A formula of 5 possible terms needs at least 50 transitions" in few
+    wide = rng.normal(size=(60, 7))
+    wide = itofit.Transitions.from_pairs(wide, wide + 0.1 * rng.normal(size=wide.shape), 0.1)
+    assert "With 7 inputs that takes long" in formula_for(itofit.fit(wide, rng=0), wide).why_not
+
+
+def test_of_many_data_some_are_looked_at_and_count_as_seen(one, monkeypatch):
+    sde, data = one
+    monkeypatch.setattr(found_formula, "MOST_ROWS", 600)
+    found = formula_for(sde, data)
+    assert (found.formula.data.n_transitions, found.n_data) == (600, 2400)
+    whole = found.formula.prediction.how
+    assert "the learned functions have seen them" in whole
+    assert "The formula comes from 600 of 2,400 transitions" in marked("".join(_formula(found, sde, data, data)))
+    assert formula_for(sde, itofit.Transitions.from_blocks([data])).formula.prediction.how == whole
+    assert "seen them" not in formula_for(sde, data[:2000]).formula.prediction.how
+    assert "held-out" in formula_for(sde, data, data[:500]).formula.prediction.how

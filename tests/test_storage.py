@@ -570,11 +570,29 @@ def test_a_rewritten_file_is_still_the_same_model(sde, file_bytes, tmp_path):
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_formats_of_before_any_release_are_refused(file_bytes, tmp_path, version):
     path = rewritten(file_bytes, tmp_path / "model.npz", metadata_of("format", version))
-    message = (
-        rf"model\.npz has file format {version}, this version .* reads {FORMAT}; it was written before any release"
-    )
+    message = rf"has file format {version}, this version .* reads 8 and {FORMAT}; it was written before any release"
     with pytest.raises(ModelFileError, match=message):
         load(path)
+
+
+def test_a_model_of_before_places_were_kept_has_none(tmp_path):
+    sde = rich("corrected ensemble")
+    sde.save(tmp_path / "model.npz")
+
+    def as_before(plain):
+        if isinstance(plain, list):
+            return [as_before(part) for part in plain]
+        if isinstance(plain, dict):
+            return {name: as_before(part) for name, part in plain.items() if name != "places"}
+        return plain
+
+    def change(arrays, metadata):
+        del arrays["data.places.inputs"]
+        metadata.update(as_before(metadata), format=8)
+
+    old = load(rewritten((tmp_path / "model.npz").read_bytes(), tmp_path / "old.npz", change))
+    assert old.data.places is None
+    assert contents(old) == contents(dataclasses.replace(sde, data=dataclasses.replace(sde.data, places=None)))
 
 
 # Files whose parts are whole and do not fit together

@@ -204,7 +204,16 @@ def test_formulas_take_the_units_of_the_model_or_of_the_data(sde, data):
     assert "s⁻¹ x" in str(sde.formula(data))
     bare = itofit.fit(Transitions.from_trajectories(tracks(), dt=0.05), rng=0)
     assert bare.formula(data).units == data.units
-    assert bare.formula(data, units={"x": "nm"}).units == Units(("x",), ("nm",), "s")
+    own = Transitions.from_trajectories(tracks(), dt=0.05)
+    assert bare.formula(own, units={"x": "nm"}, time_unit="s").units == Units(("x",), ("nm",), "s")
+    assert sde.formula(own, units={"x": "μm"}).units.of("x") == "μm"  # another letter for micro
+    for given, differ in (
+        ({"units": {"x": "nm"}}, "x is in nm, and in µm"),
+        ({"time_unit": "ms"}, "time is in ms, and in s"),
+    ):
+        for model in (sde, bare):
+            with pytest.raises(InputError, match=differ):
+                model.formula(data, **given)
 
 
 def test_coefficients_have_units_where_those_of_all_variables_are_known(flat):

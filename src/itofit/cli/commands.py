@@ -147,9 +147,18 @@ def fit(
         loss = None if held_out_data is None else sde.nll(held_out_data)
         checked = perf_counter()
         if report is not None:
+            from itofit.looking.report.found_formula import formula_for  # noqa: PLC0415  (few ask for it)
+
             with writing(report):
+                found: Any = formula_for(sde, train, held_out_data)  # the page also says why there is none
                 itofit.report(
-                    sde, judging, report, title=title_of(files), saved_as=output, figures="svg" if svg else "png"
+                    sde,
+                    judging,
+                    report,
+                    title=title_of(files),
+                    saved_as=output,
+                    formula=found,
+                    figures="svg" if svg else "png",
                 )
         n_held_out = 0 if held_out_data is None else len(held_out_data)
     if as_json:

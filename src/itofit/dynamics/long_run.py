@@ -16,7 +16,7 @@ from itofit.dynamics.chain import Jumps, jumps_of
 from itofit.dynamics.drawn import draw_current, draw_curve, draw_map
 from itofit.dynamics.mesh import Mesh
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
-from itofit.dynamics.questions import MOST_VARIABLES, Method, Question, question_of, solved, solved_field
+from itofit.dynamics.questions import MOST_VARIABLES, Cells, Method, Question, question_of, solved, solved_field
 from itofit.dynamics.solving import stationary
 from itofit.model.sde import SDE
 
@@ -142,7 +142,7 @@ def stationary_density(
     *,
     covariates: Held = None,
     box: Box = None,
-    cells: int | tuple[int, ...] | None = None,
+    cells: Cells = None,
     samples: int = 50,
     rng: RNG = None,
     method: Method = "auto",
@@ -238,13 +238,7 @@ def _density_by_simulation(motion: Motion, samples: int, rng: RNG) -> Density:
 
 
 def quasi_potential(
-    sde: SDE,
-    *,
-    covariates: Held = None,
-    box: Box = None,
-    cells: int | tuple[int, ...] | None = None,
-    samples: int = 50,
-    rng: RNG = None,
+    sde: SDE, *, covariates: Held = None, box: Box = None, cells: Cells = None, samples: int = 50, rng: RNG = None
 ) -> OnGrid:
     """Minus the logarithm of the stationary density, zero at its minimum: a landscape also where there is no potential.
 
@@ -256,8 +250,9 @@ def quasi_potential(
     >>> landscape = itofit.dynamics.quasi_potential(sde)                     # doctest: +SKIP
     >>> ax = landscape.plot()                                                # doctest: +SKIP
     """
-    options = {"covariates": covariates, "box": box, "cells": cells, "samples": samples, "rng": rng}
-    density = stationary_density(sde, method="grid", **options)  # type: ignore[arg-type]
+    density = stationary_density(
+        sde, covariates=covariates, box=box, cells=cells, samples=samples, rng=rng, method="grid"
+    )
 
     def landscape(p: Float) -> Float:
         axes = tuple(range(-len(density.mesh.shape), 0))
@@ -291,13 +286,7 @@ class Current(OnGrid):
 
 
 def probability_current(
-    sde: SDE,
-    *,
-    covariates: Held = None,
-    box: Box = None,
-    cells: int | tuple[int, ...] | None = None,
-    samples: int = 50,
-    rng: RNG = None,
+    sde: SDE, *, covariates: Held = None, box: Box = None, cells: Cells = None, samples: int = 50, rng: RNG = None
 ) -> Current:
     """The current J = bρ − ∇·(Dρ) of the stationary density: zero everywhere if and only if there is detailed balance.
 
@@ -334,13 +323,7 @@ def probability_current(
 
 
 def entropy_production(
-    sde: SDE,
-    *,
-    covariates: Held = None,
-    box: Box = None,
-    cells: int | tuple[int, ...] | None = None,
-    samples: int = 50,
-    rng: RNG = None,
+    sde: SDE, *, covariates: Held = None, box: Box = None, cells: Cells = None, samples: int = 50, rng: RNG = None
 ) -> Answer:
     """The rate at which entropy is produced in the stationary state, ∫ Jᵀ D⁻¹ J / ρ dx, in nats per time.
 

@@ -16,7 +16,7 @@ from itofit.dynamics.drawn import draw_curve, draw_map
 from itofit.dynamics.long_run import chain_of, edge_of
 from itofit.dynamics.mesh import Mesh, mesh_of
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
-from itofit.dynamics.questions import MOST_VARIABLES, Method, Question, question_of, solved
+from itofit.dynamics.questions import MOST_VARIABLES, Cells, Method, Question, question_of, solved
 from itofit.dynamics.regions import Region, States, check_disjoint, region_of
 from itofit.dynamics.solving import passage
 from itofit.model.sde import SDE
@@ -106,7 +106,7 @@ def first_passage_time(
     *,
     covariates: Held = None,
     box: Box = None,
-    cells: int | tuple[int, ...] | None = None,
+    cells: Cells = None,
     samples: int = 50,
     rng: RNG = None,
     method: Method = "auto",
@@ -203,7 +203,7 @@ def escape_rate(
     *,
     covariates: Held = None,
     box: Box = None,
-    cells: int | tuple[int, ...] | None = None,
+    cells: Cells = None,
     samples: int = 50,
     rng: RNG = None,
     method: Method = "auto",
@@ -276,7 +276,7 @@ def exit_probabilities(
     *,
     covariates: Held = None,
     box: Box = None,
-    cells: int | tuple[int, ...] | None = None,
+    cells: Cells = None,
     samples: int = 50,
     rng: RNG = None,
     method: Method = "auto",

@@ -21,6 +21,7 @@ from itofit.model.sampled import SampledSDEs
 from itofit.model.sde import SDE
 
 Method = Literal["auto", "grid", "simulation"]
+Cells: TypeAlias = int | tuple[int, ...] | None
 Solve: TypeAlias = Callable[[Mesh, Float, Float], Float]
 """A grid, the flow (n, s) and the noise (n, s, s) at its cells to a value of any shape."""
 CELLS = {1: 1000, 2: 100, 3: 24}
@@ -59,9 +60,7 @@ class Question(NamedTuple):
         return 1 / (ratio ** (1 if self.motion.underdamped else 2) - 1)
 
 
-def question_of(
-    sde: SDE, covariates: Held, box: Box, cells: int | tuple[int, ...] | None, samples: int, rng: RNG
-) -> Question:
+def question_of(sde: SDE, covariates: Held, box: Box, cells: Cells, samples: int, rng: RNG) -> Question:
     """A question on a grid, for arguments as a user gives them."""
     motion = motion_of(sde, covariates, box)
     check_grid(motion)
@@ -83,7 +82,7 @@ def check_grid(motion: Motion) -> None:
         )
 
 
-def _shape(cells: int | tuple[int, ...] | None, motion: Motion) -> tuple[int, ...]:
+def _shape(cells: Cells, motion: Motion) -> tuple[int, ...]:
     s = motion.s
     if cells is None:
         return (POSITIONS, VELOCITIES) if motion.underdamped else (CELLS[s],) * s

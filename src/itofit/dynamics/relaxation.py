@@ -18,7 +18,7 @@ from itofit.dynamics.chain import jumps_of
 from itofit.dynamics.drawn import LOOKS, draw_modes
 from itofit.dynamics.mesh import Mesh
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
-from itofit.dynamics.questions import MOST_VARIABLES, Method, Question, question_of, solved
+from itofit.dynamics.questions import MOST_VARIABLES, Cells, Method, Question, question_of, solved
 from itofit.dynamics.solving import correlations, slowest, stationary
 from itofit.model.sde import SDE
 
@@ -75,7 +75,7 @@ def relaxation_times(
     *,
     covariates: Held = None,
     box: Box = None,
-    cells: int | tuple[int, ...] | None = None,
+    cells: Cells = None,
     samples: int = 50,
     rng: RNG = None,
 ) -> RelaxationTimes:
@@ -200,7 +200,7 @@ def autocorrelation(
     *,
     covariates: Held = None,
     box: Box = None,
-    cells: int | tuple[int, ...] | None = None,
+    cells: Cells = None,
     samples: int = 50,
     rng: RNG = None,
     method: Method = "auto",

@@ -29,7 +29,7 @@ from itofit.learning.noisy.through_noise import (
 )
 from itofit.learning.options import FitOptions, NoiseOption
 from itofit.learning.outliers import without_outliers
-from itofit.learning.pipeline import Task, learn
+from itofit.learning.pipeline import Task, as_part, learn
 from itofit.learning.second_order.from_positions import check_options_of_positions, learned_from_positions
 from itofit.learning.verdicts import check_learnable, warn_if_unsettled, warn_of_failures, warn_of_uneven_steps
 from itofit.matrices.links import LinkName
@@ -253,7 +253,7 @@ def _with_members(sde: LearnedSDE, decision: Decision | None, task: Task, progre
     n, what = n_threads() if task.data.in_memory else 1, "bootstrap" if draws else "ensemble"
     with Progress(progress) as bar, one_blas_thread, ThreadPoolExecutor(n) as pool:
         for other in pool.map(member, seeds):
-            members.append(other)
+            members.append(as_part(other))
             bar.show(what, f"fit {len(members)} of {n_members}", len(members) / n_members)
     if sde.one_step is not None:
         before = tuple(other.one_step or other for other in members)

@@ -25,7 +25,15 @@ from itofit.matrices.links import LINKS, LinkName, Shape
 from itofit.matrices.symmetric import Structure
 from itofit.model.learned import LearnedSDE
 from itofit.model.likelihood import BATCH_ROWS
-from itofit.model.training import Candidate, DataSummary, LearnedFunction, LeftOut, StepCorrection
+from itofit.model.training import (
+    MOST_PLACES,
+    Candidate,
+    DataSummary,
+    LearnedFunction,
+    LeftOut,
+    Places,
+    StepCorrection,
+)
 
 MOST_REWEIGHTED = 4
 """Rounds of drifts weighted by covariances and covariances of what these drifts leave over."""
@@ -121,7 +129,7 @@ def learn(task: Task, method: Method[F, P, C]) -> LearnedSDE:
     correction = method.without_step(drift, covariance)
     corrected = learned._replace(drift=correction.drift, covariance=correction.covariance)
     share, share_of_one_step = floored_shares(task, corrected, learned)
-    one_step = model_of(task, learned, share_of_one_step)
+    one_step = as_part(model_of(task, learned, share_of_one_step))
     return replace(model_of(task, corrected, share), step_correction=correction.record, one_step=one_step)
 
 
@@ -147,6 +155,16 @@ def floored_shares(task: Task, *all_learned: Learned) -> Iterator[float]:
         yield int(n) / task.survey.n_rows
 
 
+def places_of(survey: Survey) -> Places:
+    """Some of the places at which data were: the same however the data are cut into parts."""
+    return Places(inputs=survey.sample[:MOST_PLACES].copy())
+
+
+def as_part(sde: LearnedSDE) -> LearnedSDE:
+    """A model as a part of another, which holds the places of their data."""
+    return replace(sde, data=replace(sde.data, places=None))
+
+
 def model_of(task: Task, learned: Learned, floored_share: float) -> LearnedSDE:
     """What was learned, with what it was learned from."""
     data, survey = task.data, task.survey
@@ -168,6 +186,7 @@ def model_of(task: Task, learned: Learned, floored_share: float) -> LearnedSDE:
             h_mean=survey.h_mean,
             h_max=survey.h_max,
             left_out=task.left_out,
+            places=places_of(survey),
         ),
         version=__version__,
         candidates=learned.candidates,

@@ -28,11 +28,13 @@ from itofit.model.in_use import check_finite_in_use
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.sde import SDE
 from itofit.model.training import (
+    MOST_PLACES,
     Candidate,
     DataSummary,
     Judge,
     LearnedFunction,
     LeftOut,
+    Places,
     StepCorrection,
     StepOutcome,
     Stop,
@@ -57,6 +59,7 @@ RECORDS = (
     DataSummary,
     LeftOut,
     Work,
+    Places,
     StepCorrection,
     MeasurementNoise,
     HiddenVelocity,
@@ -92,8 +95,8 @@ def packed_model(sde: LearnedSDE) -> tuple[Arrays, dict[str, Any]]:
 def read_model(path: str | os.PathLike[str] | bytes, model: type[M]) -> M:
     """Read a model from a file or from its content; a ModelFileError says what is wrong with it if it holds none."""
     kinds = {kind.__name__: kind for kind in (*RECORDS, model)}
-    arrays, metadata = storage.read(path, lambda metadata: _array_names(metadata.get("model"), kinds))
-    plain: Any = metadata.get("model")
+    arrays, metadata = storage.read(path, lambda metadata: _array_names(_model_in(metadata), kinds))
+    plain: Any = _model_in(metadata)
     if "formula" in metadata:
         name = "this" if isinstance(path, bytes) else os.fspath(path)
         raise ModelFileError(f"{name} holds a formula: read it with itofit.load_formula")
@@ -162,6 +165,21 @@ def _array_names(plain: object, kinds: Mapping[str, Callable[..., object]]) -> s
             for place, part in enumerate(content):
                 names |= {f"{name}.{place}.{key}" for key in _array_names(part, kinds)}
     return names
+
+
+def _model_in(metadata: Mapping[str, Any]) -> object:
+    """The model in the metadata of a file; one from before models kept the places of their data has none of them."""
+    plain = metadata.get("model")
+    return _without_places(plain) if metadata.get("format") == storage.WITHOUT_PLACES else plain
+
+
+def _without_places(plain: object) -> object:
+    if isinstance(plain, list):
+        return [_without_places(part) for part in plain]
+    if not isinstance(plain, dict):
+        return plain
+    known = {"places": None} if plain.get("kind of record") == DataSummary.__name__ else {}
+    return {name: _without_places(content) for name, content in plain.items()} | known
 
 
 def _unpacked(arrays: Arrays, plain: Mapping[str, Any], kinds: Mapping[str, Callable[..., object]]) -> object:
@@ -391,6 +409,16 @@ def _check_origin(sde: LearnedSDE) -> None:
         if not isinstance(candidate.loss, float) or not np.isfinite(candidate.loss):
             raise InputError(f"loss of a candidate must be a finite number, got {candidate.loss!r}")
     _check_data_summary(sde.data)
+    seen = sde.measurement_noise is None and sde.hidden_velocity is None  # of states that were drawn there may be fewer
+    check_places(sde, sde.data.n_transitions if seen else None)
+
+
+def check_places(sde: LearnedSDE | Formula, n_transitions: int | None = None) -> None:
+    """The same for the places at which data were, if it has any: of how many transitions, if that is known."""
+    if (places := sde.data.places) is not None:
+        _check_kind("data.places", places, Places)
+        n = min(n_transitions or len(np.atleast_1d(places.inputs)), MOST_PLACES)
+        _check_array("data.places.inputs", places.inputs, (n, sde.n_inputs))
 
 
 def _check_data_summary(data: DataSummary) -> None:

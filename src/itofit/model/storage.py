@@ -27,8 +27,8 @@ try:
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
-FORMAT = 8
-"""Version of the file format; a reader refuses files of any other."""
+FORMAT, WITHOUT_PLACES = 9, 8
+"""Version of the file format, and the one before, without places at which data were; others are refused."""
 
 METADATA, METADATA_BYTES = "metadata", 16_000_000
 """The member of an archive that holds JSON, and how large that may be."""
@@ -204,11 +204,12 @@ def _metadata(name: str, file: Archive) -> dict[str, Any]:
     if not isinstance(metadata, dict) or metadata.get("program") != "itofit":
         raise ModelFileError(f"{name} was not written by itofit")
     version = metadata.get("format")
-    if version != FORMAT:
+    if version not in (FORMAT, WITHOUT_PLACES):
         later = isinstance(version, int) and version > FORMAT
         advice = "upgrade itofit" if later else "it was written before any release; make it again"
         raise ModelFileError(
-            f"{name} has file format {shown(version)}, this version of itofit reads {FORMAT}; {advice}"
+            f"{name} has file format {shown(version)}, this version of itofit reads {WITHOUT_PLACES} and {FORMAT}; "
+            f"{advice}"
         )
     return metadata
 

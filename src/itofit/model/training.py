@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, InputError, Int
 from itofit.data.names import plural, shown_range
+from itofit.data.periods import is_periodic
 from itofit.data.units import behind
 from itofit.matrices.links import LinkName
 from itofit.matrices.symmetric import Structure
@@ -18,11 +19,17 @@ from itofit.waves.parameters import ARFF
 from itofit.waves.series import FourierSeries
 from itofit.waves.wave_groups import depends_on, terms_in_words
 
+if TYPE_CHECKING:
+    from itofit.model.formula.formula_sde import Formula
+    from itofit.model.learned import LearnedSDE
+
 Judge = Literal["validation error", "log-evidence"]
 Stop = Literal["stagnation", "evidence", "max_iterations"]
 
 SWITCHED_OFF = 1e12
 """The ridge of a group of waves that the data have switched off: far above any that shrinks an amplitude only."""
+MOST_PLACES = 2000
+"""Inputs of its data that a model keeps: enough to see where data are, and 16 kB for each variable."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -202,9 +209,31 @@ class Work:
         return f"{passes}; {self.client_seconds:.1f} s on the client, with sums and samples of them"
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Places:
+    """Where data were: the inputs of some transitions, drawn at random, in no order.
+
+    Parameters
+    ----------
+    inputs : array of shape (k, m)
+        At most `MOST_PLACES` of them, all if there are fewer. Where states are hidden they were drawn from what
+        observations say of them.
+    """
+
+    inputs: Float
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Places) and np.array_equal(self.inputs, other.inputs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Places({plural(len(self.inputs), 'input')})"
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSummary:
-    """What a model was learned from, in a few numbers."""
+    """What a model was learned from, in a few numbers; and some places at which it was."""
 
     n_transitions: int
     n_groups: int | None
@@ -214,6 +243,7 @@ class DataSummary:
     left_out: LeftOut | None = None
     work: Work | None = None  # on a cluster, if a client was given
     told: float | None = None  # share of the variance of an observation that the one before it tells, if hardly any
+    places: Places | None = None  # None in models within models, and in files of before there were any
 
     def __str__(self) -> str:
         return self.text()
@@ -225,6 +255,12 @@ class DataSummary:
         told = "" if self.told is None else f"; an observation tells {100 * self.told:.1g} % of the next"
         h = f"{shown_range(self.h_min, self.h_max)}{behind(time_unit)}"
         return f"{plural(self.n_transitions, 'transition')}{groups}, h = {h}{left_out}{told}"
+
+
+def learned_from(sde: LearnedSDE | Formula, n: int, low: Float, high: Float) -> bool:
+    """Whether n transitions with inputs between low and high, (m,) each, are by that those a model was learned from."""
+    own = ~is_periodic(sde.periods)  # of others the range is a period, whatever the data
+    return n == sde.data.n_transitions and np.array_equal(np.stack([low, high])[:, own], sde.box[:, own])
 
 
 StepOutcome = Literal["corrected", "too small", "uncertain", "too long"]

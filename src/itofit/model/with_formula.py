@@ -102,8 +102,8 @@ class WithFormula(WithTables):
             Probability that the formula has any false term, if all true ones are in the library and the noise is
             Gaussian.
         units, time_unit : dict and str, optional
-            Units of variables by name, as in ``{"x": "µm"}``, and of time, for coefficients and labels. Default: those
-            of the model, or of the data.
+            Units of variables by name, as in ``{"x": "µm"}``, and of time, for coefficients and labels, where the model
+            and the data have none; others than theirs are refused, as nothing is converted.
 
         Returns
         -------

@@ -34,7 +34,7 @@ from itofit.learning.noisy.track_scoring import (
     scored_drift,
     scored_noise,
 )
-from itofit.learning.pipeline import Task, floored_shares, functions_of_one_step, model_of
+from itofit.learning.pipeline import Task, floored_shares, functions_of_one_step, model_of, places_of
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import entries, symmetric
 from itofit.model.finite_step import Scheme
@@ -173,4 +173,5 @@ def model_through_noise(task: Task, fitted: Fitted, gain: float, p: float, *, kn
         corrected=fitted.model.scheme == "corrected",
     )
     sde = model_of(task, learned, share)
-    return replace(sde, box=fitted.model.box, measurement_noise=noise)
+    summary = replace(sde.data, places=places_of(own.survey))  # of states, and not of observations
+    return replace(sde, box=fitted.model.box, data=summary, measurement_noise=noise)

@@ -2,8 +2,9 @@
 
 Every function takes the axes to draw on and returns them; without axes it makes a figure with matplotlib's pyplot,
 which notebooks show. The model comes first, then data, then keywords. Variables are chosen by number or by name. Data
-are those that the model was learned from, or others: they give the range, and what they do not reach is shaded, also
-where they reach each input alone but not all at once. Axes have the units of the data. matplotlib comes with ``pip
+are those that the model was learned from, the default, or others: they give the range. What those that were learned
+from do not reach is shaded, also where they reach each input alone but not all at once; for that a model keeps some of
+their places. Axes have the units of the data. matplotlib comes with ``pip
 install "itofit[plot]"`` and is imported when something is drawn; its settings stay as they are.
 
 >>> import itofit

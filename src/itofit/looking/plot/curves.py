@@ -54,8 +54,8 @@ def drift(
     ----------
     sde : LearnedSDE
     data : Transitions, optional
-        They give the range, a histogram at the lower edge, and shades where they are sparse. Without them, the range
-        is that of the data that were learned from.
+        They give the range and a histogram at the lower edge; without them it is those that were learned from. Shaded
+        is where few of these are, near the line that is drawn: of them the model keeps 2000 places.
     output : int or str
         The component, by number or name.
     along : int or str
@@ -182,11 +182,10 @@ def draw_data(ax: Axes, view: View) -> None:
     if not len(view.counts):
         return
     heights, across = STRIP * view.counts / view.counts.max(), ax.get_xaxis_transform()
-    edges = np.repeat(view.edges, 2)[1:-1]
+    edges, (name, label) = np.repeat(view.edges, 2)[1:-1], view.words
     ax.fill_between(
-        edges, np.repeat(heights, 2), color=DATA, alpha=0.6, linewidth=0, transform=across, zorder=0.3, label="data"
+        edges, np.repeat(heights, 2), color=DATA, alpha=0.6, linewidth=0, transform=across, zorder=0.3, label=name
     )
-    label = "few data"
     for low, high in stretches(view):
         ax.axvspan(low, high, color="0.5", alpha=0.13, linewidth=0, zorder=0.1, label=label)
         label = "_more of the same"

@@ -50,16 +50,16 @@ def field(
 
     Arrows are as long as the drift goes within the time that the legend says, ellipses as wide as one standard
     deviation of the noise within theirs. For an underdamped system with one position the plane is that of position and
-    velocity, the flow is (v, f), and noise moves the velocity alone. Where there are no data, arrows are faint,
-    and left out if they are much longer than the others.
+    velocity, the flow is (v, f), and noise moves the velocity alone. Where no data were learned from, arrows are
+    faint, and left out if they are much longer than the others.
 
     Parameters
     ----------
     sde : LearnedSDE
         With two inputs, of kind "diffusion" or "underdamped"; covariates besides are at their medians.
     data : Transitions, optional
-        Drawn as faint dots, at most 2000 of them. They give the range, from quantile 0.005 to 0.995 of each variable;
-        without them it is that of the data that were learned from.
+        Drawn as faint dots, at most 2000 of them. They give the range, from quantile 0.005 to 0.995 of each variable.
+        Default: those that were learned from.
     stream : bool
         Stream lines instead of arrows: directions only.
     ellipses : bool
@@ -84,7 +84,7 @@ def field(
         )
     plane = plane_of(sde, rows, n=STREAM if stream else ARROWS)
     ax = axes_or_new(ax, (6.4, 5.2))
-    handles = _dots(ax, plane)
+    handles = _dots(ax, plane, "training data" if rows is None else "data")
     to, clock = flow(sde, plane.points), behind(sde.units.time)
     handles += _stream(ax, plane, to) if stream else _arrows(ax, plane, to, clock)
     if ellipses:
@@ -107,13 +107,13 @@ def flow(sde: LearnedSDE, points: Float) -> Float:
     return f if sde.kind == "diffusion" else np.column_stack([points[:, 1], f[:, 0]])
 
 
-def _dots(ax: Axes, plane: Plane) -> list[Any]:
+def _dots(ax: Axes, plane: Plane, label: str) -> list[Any]:
     """Dots for some of the data."""
     dots = plane.rows[:: -(-len(plane.rows) // MOST_DOTS) or 1]
     if not len(dots):
         return []
     look: dict[str, Any] = {"color": DATA, "markersize": 2.5, "alpha": 0.45, "linewidth": 0, "rasterized": True}
-    (line,) = ax.plot(*dots.T, ".", zorder=0.5, label="data", **look)
+    (line,) = ax.plot(*dots.T, ".", zorder=0.5, label=label, **look)
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     return [Line2D([], [], color=DATA, marker=".", markersize=6, linewidth=0, label=line.get_label())]

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 LEVELS = 7
 """Contours at most: as many as leave room for their numbers."""
-EVEN_VALUES = 1e-6
-"""Values that differ by less than this share are the same everywhere but for rounding, and have no contours."""
+EVEN_VALUES, NEARLY_EVEN = 1e-6, 1e-3
+"""Values that differ by less than these shares are the same everywhere but for rounding, or nearly: not coloured."""
 
 
 def heatmap(
@@ -43,16 +43,15 @@ def heatmap(
 ) -> Axes:
     """A component of the drift or an entry of the covariance over the plane of two inputs.
 
-    Contours of negative values are dashed. Cells of the plane without data are hatched; colours are those that the
-    values have elsewhere. A value that is the same everywhere is written instead.
+    Contours of negative values are dashed. Cells of the plane without data that were learned from are hatched; colours
+    are those that the values have elsewhere. A value that is the same everywhere is written instead.
 
     Parameters
     ----------
     sde : LearnedSDE
         With two inputs or more.
     data : Transitions, optional
-        They give the range, from quantile 0.005 to 0.995 of each input. Without them, it is that of the data that were
-        learned from, and nothing is hatched.
+        They give the range, from quantile 0.005 to 0.995 of each input. Default: those that were learned from.
     what : {"drift", "covariance"}
     entry : int or str, or two of them, optional
         The output for the drift, two outputs for the covariance, by number or name. Default: the first.
@@ -106,8 +105,10 @@ def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
     signed = low < 0 < high
     if signed:
         low, high = -max(-low, high), max(-low, high)
-    if high - low <= EVEN_VALUES * max(abs(low), abs(high)):
-        _one_value(ax, f"{lines(label, 26)}\nis {number_text(float(inside.mean()))} everywhere")
+    differ = (high - low) / (max(abs(low), abs(high)) or 1.0)
+    if differ <= NEARLY_EVEN:
+        nearly = "" if differ <= EVEN_VALUES else f"\nto within {100 * NEARLY_EVEN:g} %"
+        _one_value(ax, f"{lines(label, 26)}\nis {number_text(float(inside.mean()))} everywhere{nearly}")
         return
     beyond = values.min() < low, values.max() > high
     extend: Any = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[beyond]

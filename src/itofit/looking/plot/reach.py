@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from itofit._checks import Float
 from itofit.data.periods import is_periodic
-from itofit.data.transitions import Transitions
 
 MOST_ROWS = 2000
 """Rows that are looked at, evenly chosen: enough to see where they are."""
@@ -16,20 +15,20 @@ USUAL = 0.99
 """Share of the rows that have their neighbours nearer than a place that counts as reached."""
 
 
-def reached(data: Transitions, points: Float) -> npt.NDArray[np.bool_]:
-    """Whether places (k, m) have data around them as usual data have: shape (k,).
+def reached(rows: Float, periods: Float, points: Float) -> npt.NDArray[np.bool_]:
+    """Whether places (k, m) have data (n, m) around them as usual data have: shape (k,).
 
     Distances to the fifth neighbour are compared with those of the rows themselves, each input in units of its standard
     deviation; periodic ones count along their circle.
     """
     from scipy.spatial import cKDTree  # noqa: PLC0415  (as long to import as a picture takes)
 
-    rows = data.inputs[:: -(-len(data) // MOST_ROWS)]
+    rows = rows[:: -(-len(rows) // MOST_ROWS)]
     k = min(NEIGHBOURS, len(rows) - 1)
     if k < 1:
         return np.ones(len(points), dtype=bool)
     size = np.where((spread := rows.std(axis=0)) > 0, spread, 1.0)
-    at, to = (_unrolled(values, data.periods, size) for values in (rows, points))
+    at, to = (_unrolled(values, periods, size) for values in (rows, points))
     tree = cKDTree(at)
     usual = np.quantile(tree.query(at, k=[k + 1])[0][:, 0], USUAL)
     return np.asarray(tree.query(to, k=[k])[0][:, 0] <= usual)

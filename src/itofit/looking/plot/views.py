@@ -14,6 +14,7 @@ from itofit._checks import Float, InputError, float_array
 from itofit.data.names import did_you_mean, plural
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic, wrapped
+from itofit.data.rows import column_range
 from itofit.data.transitions import Transitions
 from itofit.data.units import behind
 from itofit.looking.check.examined import rows_in_memory, with_states
@@ -21,6 +22,7 @@ from itofit.looking.plot.canvas import escaped, number_text
 from itofit.looking.plot.reach import reached
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.learned import LearnedSDE
+from itofit.model.training import learned_from
 
 NumberOrName = int | str
 """How a variable is chosen: by its number from 0, or by its name."""
@@ -81,6 +83,26 @@ def two_variables(argument: str, value: object, names: tuple[str, ...]) -> tuple
     return variable(argument, value[0], names), variable(argument, value[1], names)
 
 
+class Trained(NamedTuple):
+    """Where the data were that a model was learned from, as far as is known."""
+
+    rows: Float  # (n, m) inputs
+    each: float  # transitions that each of them stands for
+    given: bool  # whether they are the data that were given, and not the places that the model keeps
+
+
+def trained_on(sde: LearnedSDE, data: Transitions | None) -> Trained | None:
+    """The data of a model: those that are given if they are the same, or those places that it keeps.
+
+    Of a model that keeps none they are taken to be those that are given; None if none are.
+    """
+    places = sde.data.places
+    same = data is not None and learned_from(sde, len(data), *column_range(data.inputs))
+    if places is not None and not same:
+        return Trained(places.inputs, sde.data.n_transitions / len(places.inputs), given=False)
+    return None if data is None else Trained(data.inputs, 1.0, given=True)
+
+
 def rest_point(sde: LearnedSDE, data: Transitions | None, at: npt.ArrayLike | None) -> tuple[Float, str]:
     """Values at which the other inputs are held, shape (m,), and a remark that says how they were chosen."""
     if at is not None:
@@ -91,22 +113,23 @@ def rest_point(sde: LearnedSDE, data: Transitions | None, at: npt.ArrayLike | No
                 f"any for those drawn along: expected shape ({sde.n_inputs},), got {point.shape}"
             )
         return point, ""
-    if data is not None:
-        return medians(data), " (medians of the data)"
-    return sde.box.mean(axis=0), " (middle of the range)"
+    rows = data.inputs if data is not None else None if sde.data.places is None else sde.data.places.inputs
+    if rows is None:
+        return sde.box.mean(axis=0), " (middle of the range)"
+    return medians(rows, sde.periods, sde.n_covariates), " (medians of the data)"
 
 
-def medians(data: Transitions) -> Float:
+def medians(rows: Float, periods: Float, n_covariates: int = 0) -> Float:
     """The median of each input, (m,): that of a covariate is one of its values, a periodic one's is near their mean."""
-    values = np.median(data.inputs, axis=0)
-    for place in range(data.n_inputs - data.n_covariates, data.n_inputs):
-        values[place] = np.quantile(data.inputs[:, place], 0.5, method="lower")
-    for place in np.flatnonzero(is_periodic(data.periods)).tolist():
-        low, high = data.periods[:, place]
-        turn = np.exp(2j * np.pi * (data.inputs[:, place] - low) / (high - low))
+    values, m = np.median(rows, axis=0), rows.shape[1]
+    for place in range(m - n_covariates, m):
+        values[place] = np.quantile(rows[:, place], 0.5, method="lower")
+    for place in np.flatnonzero(is_periodic(periods)).tolist():
+        low, high = periods[:, place]
+        turn = np.exp(2j * np.pi * (rows[:, place] - low) / (high - low))
         away = np.angle(turn / turn.mean()) if np.abs(turn.mean()) > 0 else np.angle(turn)
         values[place] = low + (high - low) * np.mod((np.angle(turn.mean()) + np.median(away)) / (2 * np.pi), 1.0)
-    return wrapped(values[None], data.periods)[0]
+    return wrapped(values[None], periods)[0]
 
 
 def slice_title(sde: LearnedSDE, along: tuple[int, ...], point: Float, chosen: str, width: int = 60) -> str:
@@ -132,15 +155,9 @@ class View(NamedTuple):
     name: str  # with its unit
     title: str
     edges: Float  # (b + 1,) bins of the data, or no entries
-    counts: Float  # (b,) rows in them, wherever these are in other directions
-    away: Bool  # (b,) whether the middle of a bin on the line is farther from rows than usual
-
-    @property
-    def sparse(self) -> Bool:
-        """Which bins have few data, shape (b,)."""
-        if not len(self.counts):
-            return np.zeros(0, bool)
-        return np.asarray((self.counts < max(SPARSE_ROWS, SPARSE_SHARE * self.counts.mean())) | self.away)
+    counts: Float  # (b,) rows in them that are shown, wherever these are in other directions
+    sparse: Bool  # (b,) whether few of the data that were learned from are in a bin, or near the line in it
+    words: tuple[str, str]  # what rows that are shown are called, and places where few were learned from
 
     @property
     def known(self) -> Bool:
@@ -158,21 +175,43 @@ def view_of(
     axis = variable("along", along, sde.input_names)
     point, chosen = rest_point(sde, data, at)
     low, high = sde.box[:, axis]
-    edges, counts, away = np.zeros(0), np.zeros(0), np.zeros(0, bool)
-    if data is not None and np.ptp(data.inputs[:, axis]) > 0:
-        if not is_periodic(sde.periods)[axis]:
-            low, high = data.inputs[:, axis].min(), data.inputs[:, axis].max()
-        numbers, edges = np.histogram(data.inputs[:, axis], np.linspace(low, high, N_BINS + 1))
-        counts, away = numbers.astype(np.float64), np.zeros(N_BINS, bool)
+    edges, counts, sparse = np.zeros(0), np.zeros(0), np.zeros(0, bool)
+    trained = trained_on(sde, data)
+    if data is not None and not is_periodic(sde.periods)[axis] and np.ptp(data.inputs[:, axis]) > 0:
+        low, high = data.inputs[:, axis].min(), data.inputs[:, axis].max()
+    shown = data.inputs if data is not None else None if trained is None else trained.rows
+    if trained is not None and shown is not None and np.ptp(shown[:, axis]) > 0:
+        edges = np.linspace(low, high, N_BINS + 1)
+        counts = np.histogram(shown[:, axis], edges)[0].astype(np.float64)
+        sparse = _sparse(trained, axis, edges, bool(is_periodic(sde.periods)[axis]))
         if sde.n_inputs > 1:
             middles = np.tile(point, (N_BINS, 1))
             middles[:, axis] = 0.5 * (edges[1:] + edges[:-1])
-            away = ~reached(data, middles)
+            sparse |= ~reached(trained.rows, sde.periods, middles)
     x = np.linspace(low, high, N_POINTS)
     points = np.tile(point, (N_POINTS, 1))
     points[:, axis] = x
     name = escaped(sde.units.labelled(sde.input_names[axis]))
-    return View(x, points, name, slice_title(sde, (axis,), point, chosen), edges, counts, away)
+    of = "training " if trained is not None and not trained.given else ""
+    words = "data" if data is not None else f"{of}data", f"few {of}data"
+    return View(x, points, name, slice_title(sde, (axis,), point, chosen), edges, counts, sparse, words)
+
+
+def _sparse(trained: Trained, axis: int, edges: Float, periodic: bool) -> Bool:
+    """Which bins along an input have few of the data that were learned from, shape (b,).
+
+    Of places that stand for many more, a bin counts as the middle one of itself and its neighbours: chance leaves a few
+    too many or too few in single ones.
+    """
+    wider = np.concatenate([[2 * edges[0] - edges[1]], edges, [2 * edges[-1] - edges[-2]]])
+    counts = trained.each * np.histogram(trained.rows[:, axis], wider)[0]
+    if periodic:
+        counts[[0, -1]] = counts[[-2, 1]]
+    inside = counts[1:-1]
+    least = max(SPARSE_ROWS, SPARSE_SHARE * inside.mean())
+    if trained.each > 1:
+        inside = np.median([counts[:-2], inside, counts[2:]], axis=0)
+    return np.asarray(inside < least)
 
 
 # Along two inputs
@@ -188,8 +227,8 @@ class Plane(NamedTuple):
     labels: tuple[str, str]  # with units
     title: str
     edges: tuple[Float, Float]  # of the cells in which data are counted, or no entries
-    counts: Float  # (bx, by) rows in them
-    rows: Float  # (n, 2) the data in the plane's variables
+    counts: Float  # (bx, by) rows in them that were learned from
+    rows: Float  # (n, 2) the data that are shown, in the plane's variables
     near: Bool  # (bx, by) whether the middle of a cell of the plane is as near to rows as usual
 
     def known(self, points: Float) -> Bool:
@@ -236,20 +275,22 @@ def plane_of(
     point, chosen = rest_point(sde, data, at)
     box, rows = sde.box[:, axes], np.zeros((0, 2))
     edges, counts, near = (np.zeros(0), np.zeros(0)), np.zeros((0, 0)), np.zeros((0, 0), bool)
-    if data is not None:
-        rows = data.inputs[:, axes]
+    if (trained := trained_on(sde, data)) is not None:
+        rows = (trained.rows if data is None else data.inputs)[:, axes]
         central = np.quantile(rows, CENTRAL, axis=0)
         inside = (np.ptp(central, axis=0) > 0) & ~is_periodic(sde.periods)[list(axes)]
         box = np.where(inside, central, box)
-        b = int(np.clip(np.sqrt(len(rows) / CELL_ROWS), FEWEST_CELLS, MOST_CELLS))
+        b = int(np.clip(np.sqrt(len(trained.rows) / CELL_ROWS), FEWEST_CELLS, MOST_CELLS))
         edges = (np.linspace(box[0, 0], box[1, 0], b + 1), np.linspace(box[0, 1], box[1, 1], b + 1))
-        counts, near = np.histogram2d(rows[:, 0], rows[:, 1], bins=list(edges))[0], np.ones((b, b), bool)
+        learned_from = trained.rows[:, axes]
+        counts = np.histogram2d(learned_from[:, 0], learned_from[:, 1], bins=list(edges))[0]
+        near = np.ones((b, b), bool)
         if sde.n_inputs > 2:
             middles = np.tile(point, (b * b, 1))
             middles[:, axes] = np.stack(
                 [each.ravel() for each in np.meshgrid(*(0.5 * (e[1:] + e[:-1]) for e in edges), indexing="ij")], axis=1
             )
-            near = reached(data, middles).reshape(b, b)
+            near = reached(trained.rows, sde.periods, middles).reshape(b, b)
     x, y = (np.linspace(box[0, k], box[1, k], n) for k in (0, 1))
     points = np.tile(point, (n * n, 1))
     points[:, axes] = np.column_stack([each.ravel() for each in np.meshgrid(x, y)])

@@ -22,7 +22,7 @@ def report(
     *,
     title: str | None = None,
     saved_as: str | os.PathLike[str] | None = None,
-    formula: Formula | None = None,
+    formula: Formula | bool = True,
     figures: Literal["png", "svg"] = "png",
     rng: RNG = 0,
     client: Client | None = None,
@@ -44,8 +44,10 @@ def report(
         Default: names of the variables.
     saved_as : path, optional
         Of the file that holds the model, for the code at the end of the page that loads it. Default: an example.
-    formula : Formula, optional
-        What `LearnedSDE.formula` found: it stands at the top of the page.
+    formula : bool or Formula
+        What stands at the top of the page: a formula that `LearnedSDE.formula` found. True: one is looked for within
+        seconds, in up to 200,000 of the data (with m inputs one m²-th of that, and none with more than six), and the
+        page says so if no short one was found. False: none.
     figures : {"png", "svg"}
         The format of the pictures within the page. SVG is sharp at any size and can be taken out for a paper; maps and
         dots within it are pixels.

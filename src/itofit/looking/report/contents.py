@@ -15,6 +15,7 @@ import numpy as np
 
 from itofit._checks import RNG, ExtrapolationWarning, InputError, generator, one_of
 from itofit._version import __version__
+from itofit.data.names import plural
 from itofit.data.passes import Data
 from itofit.data.periods import periods_text
 from itofit.data.transitions import Transitions
@@ -26,6 +27,7 @@ from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import RC, style
 from itofit.looking.plot.grids import MOST_SLICES
 from itofit.looking.report import page
+from itofit.looking.report.found_formula import Found, formula_for
 from itofit.looking.report.numbers import constant_noise, tables, tables_note
 from itofit.looking.report.pictures import (
     ANSWER_SAMPLES,
@@ -40,7 +42,7 @@ from itofit.looking.report.pictures import (
 )
 from itofit.matrices.links import LINKS
 from itofit.model.formula.formula_sde import Formula
-from itofit.model.formula.written import line_text, notes
+from itofit.model.formula.written import line_text, notes, prediction_text
 from itofit.model.learned import LearnedSDE
 from itofit.model.storage import checked_target, write_whole
 from itofit.model.summary import STRUCTURES, units_line
@@ -55,7 +57,7 @@ ANSWERS_NOTE = (
 )
 PICTURES_NOTE = (
     "Bands around curves are 95 % intervals, if the model carries error bars. Grey histograms and dots are the data; "
-    "where there are few, curves are on a grey ground, arrows are grey and maps hatched."
+    "where few were learned from, curves are on a grey ground, arrows are grey and maps hatched."
 )
 
 
@@ -65,7 +67,7 @@ def write(
     path: str | os.PathLike[str],
     title: str | None,
     saved_as: str | os.PathLike[str] | None,
-    formula: Formula | None,
+    formula: Formula | Found | bool,
     figures: Format,
     rng: RNG,
 ) -> Path:
@@ -78,8 +80,8 @@ def write(
         raise InputError(f"title must be a string or None, got {title!r}")
     if saved_as is not None and not isinstance(saved_as, str | os.PathLike):
         raise InputError(f"saved_as must be the path of a file or None, got {saved_as!r}")
-    if formula is not None and not isinstance(formula, Formula):
-        raise InputError(f"formula must be what sde.formula returns or None, got {formula!r}")
+    if not isinstance(formula, Formula | Found | bool):
+        raise InputError(f"formula must be what sde.formula returns, True or False, got {formula!r}")
     one_of("figures", figures, get_args(Format))
     random, seed = generator(rng)
     diagnosis = check(sde, data, rng=random)
@@ -89,7 +91,7 @@ def write(
     with style({**RC, "savefig.format": figures}):
         body = [
             *_headline(sde, data, diagnosis, heading),
-            *(() if formula is None else _formula(formula, sde, rows)),
+            *_formula(formula, sde, data, rows),
             *_learned(sde, rows),
             *_trust(sde, rows, diagnosis, random),
             *_answers(sde, rows, random),
@@ -141,12 +143,27 @@ _SAID: dict[Verdict, str] = {
 }
 
 
-def _formula(formula: Formula, sde: LearnedSDE, rows: Transitions) -> Iterable[str]:
-    """The equation in a few terms, and how it predicts."""
+def _formula(given: Formula | Found | bool, sde: LearnedSDE, data: Data, rows: Transitions) -> Iterable[str]:
+    """The equation in a few terms, and how it predicts; if none was given, what was found within seconds."""
+    if given is False:
+        return
+    found = formula_for(sde, data) if given is True else given
+    formula, why_not, n_data = (found, "", 0) if isinstance(found, Formula) else found
     yield page.section("The formula")
+    if formula is None:
+        yield page.paragraph(f"No formula was looked for. {why_not}")
+        return
+    if n_data and formula.prediction is not None and not formula.is_short:
+        nearest = f"The nearest sum of {plural(len(formula.library), 'possible term')} for each function"
+        yield page.paragraph(f"No short formula was found. {nearest} {prediction_text(formula.prediction)}.")
+        yield page.note("Other terms can be tried with sde.formula(data, terms=[...]).")
+        return
     yield page.printed("\n".join(f"{name} = {line_text(formula, line)}" for name, line in formula.lines.items()))
     yield from (page.paragraph(f"{sentence(text)}.") for text in notes(formula))
     yield page.gallery(about_formula(formula, sde, rows))
+    if formula.data.n_transitions < n_data:
+        some = f"{formula.data.n_transitions:,} of {n_data:,} transitions"
+        yield page.note(f"The formula comes from {some}; sde.formula(data) takes all that are within the range.")
 
 
 def _learned(sde: LearnedSDE, rows: Transitions) -> Iterable[str]:

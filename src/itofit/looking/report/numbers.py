@@ -11,7 +11,7 @@ from itofit._checks import Float
 from itofit.data.transitions import Transitions
 from itofit.data.units import behind, with_unit
 from itofit.looking.plot.canvas import INTERVAL_STDS, number_text
-from itofit.looking.plot.views import medians
+from itofit.looking.plot.views import rest_point
 from itofit.model.learned import LearnedSDE
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -36,7 +36,7 @@ def tables_note(sde: LearnedSDE, data: Transitions) -> str:
     """A note that says what the numbers of the tables mean."""
     where = ""
     if sde.n_inputs > 1:
-        values = zip(sde.input_names, medians(data), strict=True)
+        values = zip(sde.input_names, rest_point(sde, data, None)[0], strict=True)
         named = ", ".join(f"{name} = {number_text(x)}{behind(sde.units.of(name))}" for name, x in values)
         where = f"Medians are {named}; in the other rows one input is at a quantile, the others at their medians. "
     if not sde.units.time:
@@ -59,7 +59,7 @@ def representative_points(sde: LearnedSDE, data: Transitions) -> tuple[list[str]
     if sde.n_inputs == 1:
         quantiles = np.quantile(data.inputs, QUANTILES, axis=0)
         return [label(0, x, quantile) for (x,), quantile in zip(quantiles, QUANTILES, strict=True)], quantiles
-    middle = medians(data)
+    middle, _ = rest_point(sde, data, None)
     names, points = ["medians"], [middle]
     for i in range(min(sde.n_inputs, MOST_LISTED)):
         for quantile in (LOW, HIGH):

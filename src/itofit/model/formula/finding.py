@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from itofit._checks import Float, InputError, Option, fraction, one_of
+from itofit._checks import Float, InputError, Int, Option, fraction, one_of
 from itofit._version import __version__
 from itofit.data.filtered import those
+from itofit.data.names import other_units
 from itofit.data.passes import Data, add_up
-from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
+from itofit.data.units import Units
 from itofit.data.with_units import checked_units, sharing_units
 from itofit.matrices.symmetric import entries
 from itofit.model.finite_step import Scheme
@@ -25,7 +26,7 @@ from itofit.model.formula.beside_learned import compared
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.formula.library import Term, Terms, library, values_of
 from itofit.model.formula.lines import Line, Slot
-from itofit.model.formula.selection import Chosen, choose, dependent_terms, price_of_term, same_choice, solved
+from itofit.model.formula.selection import Chosen, choose_without, dependent_terms, price_of_term, same_choice, solved
 from itofit.model.formula.step_errors import with_step_errors
 from itofit.model.formula.term_sums import FOLDS, TermSums, summed
 from itofit.model.formula.through_filter import (
@@ -35,7 +36,7 @@ from itofit.model.formula.through_filter import (
     usable_through_filter,
 )
 from itofit.model.sde import SDE
-from itofit.model.training import DataSummary
+from itofit.model.training import DataSummary, learned_from
 
 if TYPE_CHECKING:
     from itofit.model.learned import LearnedSDE
@@ -62,13 +63,18 @@ def find_formula(
     false_alarms: float,
     units: Mapping[str, str] | None,
     time_unit: str | None,
+    seen: bool | None = None,
 ) -> Formula:
-    """A sparse formula for a learned equation, as `LearnedSDE.formula` says."""
+    """A sparse formula for a learned equation, as `LearnedSDE.formula` says.
+
+    `seen` says whether the data are some of those that it was learned from; None: if they are all of them, by number
+    and range.
+    """
     for each in (data,) if held_out is None else (data, held_out):
         sde._check_data("formula", each)
     one_of("noise", noise, ("covariance", "diffusion"))
     fraction("false_alarms", false_alarms)
-    own_units = checked_units(sharing_units(sde, data), units, time_unit)
+    own_units = _units_of(sharing_units(sde, data), units, time_unit)
     tried = library(sde, terms, degree)
     values_of(tried, 0.5 * sde.box.sum(axis=0, keepdims=True))  # a term of the wrong shape is told at once
     hidden = sde._seen_through_filter(data)
@@ -93,7 +99,7 @@ def find_formula(
         output_names=sde.output_names,
         periods=sde.periods,
         n_covariates=sde.n_covariates,
-        data=_summary(used),
+        data=replace(_summary(used), places=sde.data.places),
         version=__version__,
         corrected=undo,
         false_alarms=false_alarms,
@@ -101,13 +107,25 @@ def find_formula(
         hidden_velocity=sde.hidden_velocity if hidden else None,
     )
     if hidden:
-        return _found_through_filter(Hidden(sde, used, tried, slots, empty), held_out, may_lower=degree is None)
+        return _found_through_filter(Hidden(sde, used, tried, slots, empty), held_out, seen, may_lower=degree is None)
     sums, tried = _first_sums(sde, used, tried, slots, may_lower=degree is None)
     price = price_of_term(false_alarms, len(slots) * len(tried))
     empty = replace(empty, library=tuple(term.name for term in tried))
-    sums, chosen = _settled(sde, empty, used, tried, slots, sums, price)
-    formula = with_step_errors(with_lines(empty, slots, tried, chosen), sde, used, slots)
-    return _judged(sde, formula, used, held_out, sums, tried, slots, chosen)
+    formula, sums, chosen = _sure(Search(sde, used, tried, slots, empty, price), sums)
+    seen = learned_from(sde, int(sums.n.sum()), sums.low, sums.high) if seen is None else seen
+    return _judged(sde, formula, used, held_out, seen, sums, tried, slots, chosen)
+
+
+def _units_of(sde: LearnedSDE, units: Mapping[str, str] | None, time_unit: str | None) -> Units:
+    """The units of a model with those that are given; an error if these are others."""
+    own = checked_units(sde, units, time_unit)
+    if differ := other_units(own, sde.units):
+        raise InputError(
+            "{units}: {differ} in the model or its data, and nothing is converted: leave it out, or give the model "
+            "other units first, by its with_units",
+            units=Option("units"), differ=differ,
+        )  # fmt: skip
+    return own
 
 
 def slots_of(sde: LearnedSDE, noise: Noise) -> list[Slot]:
@@ -197,28 +215,61 @@ def _degree(term: Term) -> int:
     return 0 if term.function is not None else sum(term.powers) + len(term.waves)
 
 
-def _settled(
-    sde: LearnedSDE,
-    empty: Formula,
-    data: Data,
-    terms: list[Term],
-    slots: list[Slot],
-    sums: TermSums,
-    price: float,
-) -> tuple[TermSums, list[Chosen]]:
-    """Sums and terms with what the formula itself makes of the length of steps."""
-    chosen = [choose(G, M, price) for G, M in zip(*sums.without(None), strict=True)]
+class Search(NamedTuple):
+    """What terms are chosen for, from which, and what each costs."""
+
+    sde: LearnedSDE
+    data: Data
+    terms: list[Term]
+    slots: list[Slot]
+    empty: Formula  # all that is known of the formula but its lines
+    price: float
+
+
+def _sure(search: Search, sums: TermSums) -> tuple[Formula, TermSums, list[Chosen]]:
+    """A formula all of whose terms are as sure as they must be, given the errors that coefficients end up with.
+
+    To undo the length of steps makes a coefficient larger, and its error as well. While terms are chosen the first
+    counts alone, which keeps some that came in by chance; they are dropped here, the weakest first.
+    """
+    sde, data, terms, slots, empty, price = search
+    unsure: list[list[int]] = [[] for _ in slots]
+    while True:
+        sums, chosen = _settled(search, sums, unsure)
+        formula = with_step_errors(with_lines(empty, slots, terms, chosen), sde, data, slots)
+        lines = (*formula.drift_lines, *formula.noise_lines)
+        weakest = min(
+            ((abs(c) / s, t, int(place)) for t, (line, one) in enumerate(zip(lines, chosen, strict=True))
+             for c, s, place in zip(line.coefficients, line.std, one.places, strict=True)),
+            default=(np.inf, 0, 0),
+        )  # fmt: skip
+        if 0.5 * weakest[0] ** 2 >= price:
+            return formula, sums, chosen
+        unsure[weakest[1]].append(weakest[2])
+
+
+def _settled(search: Search, sums: TermSums, without: Sequence[Sequence[int]]) -> tuple[TermSums, list[Chosen]]:
+    """Sums and terms with what the formula itself makes of the length of steps, without some terms of each line."""
+    sde, data, terms, slots, empty, price = search
+
+    def choices(starts: Sequence[Int | None]) -> list[Chosen]:
+        return [
+            choose_without(G, M, price, start, own)
+            for G, M, start, own in zip(*sums.without(None), starts, without, strict=True)
+        ]
+
+    chosen = choices([None] * len(slots))
     for _ in range(MOST_ROUNDS):
         present = with_lines(empty, slots, terms, chosen)
         sums = summed(data, terms, slots, sde, present, empty.scheme, sums.calibration)
         before = chosen
-        chosen = [choose(G, M, price, one.places) for G, M, one in zip(*sums.without(None), before, strict=True)]
+        chosen = choices([one.places for one in before])
         if all(same_choice(one, two, SETTLED) for one, two in zip(before, chosen, strict=True)):
             break
     return sums, chosen
 
 
-def _found_through_filter(asked: Hidden, held_out: Data | None, *, may_lower: bool) -> Formula:
+def _found_through_filter(asked: Hidden, held_out: Data | None, seen: bool | None, *, may_lower: bool) -> Formula:
     """The formula of an equation whose states are hidden."""
     first, K = asked.equations(asked.sde), len(asked.terms)
     kept = independent_terms(asked.terms, first.drift.G[:K, :K], may_lower=may_lower)
@@ -228,7 +279,7 @@ def _found_through_filter(asked: Hidden, held_out: Data | None, *, may_lower: bo
     price = price_of_term(asked.empty.false_alarms, len(asked.slots) * len(kept))
     asked = asked._replace(empty=replace(asked.empty, library=tuple(term.name for term in asked.terms)))
     formula = settled_through_filter(asked, first, price, MOST_ROUNDS, SETTLED)
-    return judged_through_filter(asked, formula, held_out)
+    return judged_through_filter(asked, formula, held_out, seen)
 
 
 def _judged(
@@ -236,6 +287,7 @@ def _judged(
     formula: Formula,
     data: Data,
     held_out: Data | None,
+    seen: bool,
     sums: TermSums,
     terms: list[Term],
     slots: list[Slot],
@@ -252,10 +304,9 @@ def _judged(
             G, M = sums.without(fold)
             refitted = [solved(G[t], M[t], one.places) for t, one in enumerate(chosen)]
             each.append(with_lines(formula, slots, terms, refitted))
-        same = _learned_from(sde, sums)
-        optimism = sde.n_determined / sums.n.sum() if same else 0.0
+        optimism = sde.n_determined / sde.data.n_transitions if seen else 0.0
         how = f"coefficients from other folds of {len(data):,} transitions"
-        how += f"; the learned functions have seen them, for which {optimism:.1g} is taken off" if same else ""
+        how += f"; the learned functions have seen them, for which {optimism:.1g} is taken off" if seen else ""
     prediction, lines = compared(sde, steps_of(sde, judged_on), each, judged_on, slots, optimism, how)
     d = formula.n_outputs
     own = [
@@ -269,10 +320,3 @@ def _judged(
         prediction=prediction,
         clipped_share=clipped / len(data),
     )
-
-
-def _learned_from(sde: LearnedSDE, sums: TermSums) -> bool:
-    """Whether the data are, by number and range, those that the equation was learned from."""
-    own = ~is_periodic(sde.periods)  # of others the range is a period, whatever the data
-    same_range = np.array_equal(np.stack([sums.low, sums.high])[:, own], sde.box[:, own])
-    return same_range and int(sums.n.sum()) == sde.data.n_transitions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -14,12 +14,18 @@ from itofit.data.names import Kind, checked_names
 from itofit.data.units import Units
 from itofit.matrices.symmetric import Structure, entries
 from itofit.model import storage
-from itofit.model.file_format import NOT_A_MODEL, check_hidden_velocity, check_measurement, check_units_of
+from itofit.model.file_format import (
+    NOT_A_MODEL,
+    check_hidden_velocity,
+    check_measurement,
+    check_places,
+    check_units_of,
+)
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.formula.library import HIGHEST_POWER, Function, Term, Wave
 from itofit.model.formula.lines import Line, Prediction, Slot, What, Where
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
-from itofit.model.training import DataSummary, LeftOut
+from itofit.model.training import DataSummary, LeftOut, Places
 
 ARRAYS = ("limits", "floor_factor", "box", "periods")
 PLAIN = ("structure", "kind", "n_covariates", "corrected", "false_alarms", "clipped_share", "version")
@@ -40,7 +46,9 @@ def write_formula(path: str | os.PathLike[str], formula: Formula) -> None:
     plain: dict[str, Any] = {name: getattr(formula, name) for name in PLAIN}
     plain |= {name: list(getattr(formula, name)) for name in NAMES}
     plain["lines"] = [_line(line) for line in lines]
-    plain["data"] = asdict(formula.data)
+    plain["data"] = asdict(replace(formula.data, places=None))
+    if formula.data.places is not None:
+        arrays["places"] = formula.data.places.inputs
     plain["units"] = asdict(formula.units)
     if formula.prediction is not None:
         *numbers, where = formula.prediction
@@ -104,6 +112,7 @@ def _made(arrays: Mapping[str, Any], plain: Mapping[str, Any], functions: Mappin
     data = dict(plain["data"])
     if data["left_out"] is not None:
         data["left_out"] = LeftOut(**data["left_out"])
+    data["places"] = Places(inputs=arrays["places"]) if "places" in arrays else None
     where = Where(*(arrays[f"where.{name}"] for name in Where._fields)) if "prediction" in plain else None
     parts: dict[str, Any] = {name: arrays[name] for name in ARRAYS} | {name: plain[name] for name in PLAIN}
     for name, (kind, own_arrays, _) in HIDDEN.items():
@@ -147,6 +156,7 @@ def _check(formula: Formula) -> None:
         _check_array(name, getattr(formula, name), shape, finite=name != "limits")
     check_hidden_velocity(formula)
     check_measurement(formula)
+    check_places(formula)
     rows, columns = entries(formula.structure, d)
     what: What = formula.noise_lines[0].slot.what if formula.noise_lines else "covariance"
     slots = [Slot("drift", a, a) for a in range(d)] + [

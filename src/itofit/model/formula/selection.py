@@ -15,7 +15,7 @@ added, dropped and exchanged as long as that pays, starting from none and from a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +70,14 @@ def choose(G: Float, M: Float, price: float, start: Int | None = None) -> Chosen
     ends = [_climbed(R, m, price, each) for each in starts]
     best = max(ends, key=lambda end: end[1])
     return solved(G, M, np.sort(best[0]), best[1])
+
+
+def choose_without(G: Float, M: Float, price: float, start: Int | None, left_out: Sequence[int]) -> Chosen:
+    """The same without some of the terms."""
+    kept = np.setdiff1d(np.arange(len(M)), left_out)
+    own = None if start is None else np.searchsorted(kept, start[np.isin(start, kept)])
+    chosen = choose(G[np.ix_(kept, kept)], M[kept], price, own)
+    return chosen._replace(places=kept[chosen.places])
 
 
 def solved(G: Float, M: Float, places: Int, score: float = 0.0) -> Chosen:

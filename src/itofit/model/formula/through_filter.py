@@ -162,7 +162,7 @@ def _lines(chosen: Chosen, slots: Sequence[Slot], terms: Sequence[Term]) -> list
 # How it predicts
 
 
-def judged_through_filter(asked: Hidden, formula: Formula, held_out: Data | None) -> Formula:
+def judged_through_filter(asked: Hidden, formula: Formula, held_out: Data | None, seen: bool | None) -> Formula:
     """The formula with how it predicts observations, given those before them.
 
     Its coefficients are not solved again for each fold, which would take as many passes: what is expected of having
@@ -174,7 +174,8 @@ def judged_through_filter(asked: Hidden, formula: Formula, held_out: Data | None
         how = f"{len(rows):,} held-out observations, each given those before it"
     else:
         rows, n = asked.data, len(asked.data)
-        own = sde.n_determined if n == sde.data.n_transitions else 0.0
+        seen = n == sde.data.n_transitions if seen is None else seen
+        own = sde.n_determined * n / sde.data.n_transitions if seen else 0.0
         optimism = (own - formula.n_terms) / n
         how = (
             f"{n:,} observations, each given those before it; for having seen them, {formula.n_terms / n:.1g} is added "
