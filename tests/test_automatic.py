@@ -502,7 +502,9 @@ def test_summary_says_what_was_chosen(rich):
     assert f"link        {rich.link}: " in text
     assert "600 transitions in 12 groups" in text
     assert "frequencies searched on all of them" in text
-    assert f"{rich.drift_function.training.n_features} frequencies" in text
+    assert "drift       a polynomial, as no waves are clearly more evident" in text
+    assert rich.drift_function.training.n_features == 0
+    assert f"{rich.covariance_function.training.n_features} frequencies" in text
     assert "candidates  held-out loss above the best" in text
     assert text.count("+0.0000") >= 1
     for candidate in rich.candidates:

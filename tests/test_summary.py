@@ -115,9 +115,10 @@ def test_a_full_covariance_with_the_log_link_in_words():
         "itofit N: diffusion, N inputs, N outputs",
         "  variables   height, width",
         "  data        N transitions, h = N; frequencies searched on all of them",
-        "  drift       N frequencies, N iterations in N s, until the evidence no longer rose (best N); "
+        "  drift       a polynomial, as no waves are clearly more evident: N iterations in N s, "
+        "until the evidence no longer rose (best N); "
         "the data determine N amplitudes",
-        "              f of height depends on height alone; f of width depends on width alone, linearly",
+        "              f of height depends on height²; f of width depends on width alone, linearly",
         "  covariance  N frequencies, N iterations in N s, until the evidence no longer rose (best N); "
         "the data determine N amplitudes",
         "              log Σ of height depends on height alone; log Σ of height and width depends on height, width; "
@@ -128,7 +129,7 @@ def test_a_full_covariance_with_the_log_link_in_words():
         "  seed        N",
     ]
     text = sde.summary()
-    assert f"{drift.n_features} frequencies, {drift.n_iterations} iterations in " in text
+    assert f"waves are clearly more evident: {drift.n_iterations} iterations in " in text
     assert f"the data determine {covariance.determined:.1f} amplitudes" in text
     assert f"changed it at {sde.floored_share:.2%} of the data" in text
     assert "600 transitions, h = 0.05" in text

@@ -97,7 +97,8 @@ class Training:
     def depends_on(self, output: int, inputs: tuple[str, ...]) -> str | None:
         """What one output depends on, in words that use the names of the inputs; None if it is constant."""
         groups = self.groups[self.ridges[output] < SWITCHED_OFF]
-        return terms_in_words(groups, inputs) if self.polynomial else depends_on(groups, inputs)
+        terms = self.polynomial and bool((groups < -len(inputs)).any())  # else it is linear
+        return terms_in_words(groups, inputs) if terms else depends_on(groups, inputs)
 
     @property
     def polynomial(self) -> bool:
