@@ -6,8 +6,9 @@ Given are rows of all tracks (n, d), where tracks end, the step h, places (n, m)
 told: the degrees of polynomials for f and Σ, the spread of frequencies that networks start with, whether there are
 errors of measurement, a seed, and the most CPU seconds.
 The result has the drift (n, d) and the covariance (n, d, d) at the places, standard deviations of both if the
-package has any, coefficients of polynomials as lines [line, powers, coefficient] where that is what is learned ("f0",
-"f1", ... for the drift, "s00", "s10", ... for Σ), CPU seconds without imports, and the peak of memory.
+package has any, the drift before terms were dropped if it is SFI's for noisy data, coefficients of polynomials as lines
+[line, powers, coefficient] where that is what is learned ("f0", "f1", ... for the drift, "s00", "s10", ... for Σ), CPU
+seconds without imports, and the peak of memory.
 """
 
 import contextlib
@@ -76,8 +77,11 @@ def by_sfi(tracks, places, given):
     force = monomials_up_to(order=given["degree"], dim=d, include_v=second_order, rank="vector")
     noise = monomials_up_to(order=given["noise_degree"], dim=d, include_v=second_order, rank="symmetric_matrix")
     learned = (UnderdampedLangevinInference if second_order else OverdampedLangevinInference)(data)
+    at = {"x": places[:, :d]} | ({"v": places[:, d:]} if second_order else {})
+    all_terms = {}
     if given["errors"]:
         learned.infer_force(force)
+        all_terms["drift_all_terms"] = np.asarray(learned.force_inferred(**at), dtype=float).reshape(len(places), d)
         learned.sparsify_force()
         learned.infer_diffusion(noise)
     else:
@@ -89,7 +93,6 @@ def by_sfi(tracks, places, given):
     with contextlib.suppress(RuntimeError):  # "too few samples for this basis": all terms are kept then
         learned.sparsify_diffusion()
     learned.compute_diffusion_error()
-    at = {"x": places[:, :d]} | ({"v": places[:, d:]} if second_order else {})
     n = len(places)
     f, D = (
         {name: np.broadcast_to(values, (n, *size)) for name, values in _interval(learned_one, at).items()}
@@ -100,7 +103,7 @@ def by_sfi(tracks, places, given):
         "covariance": 2 * D["mean"],
         "drift_std": f["std"],
         "covariance_std": 2 * D["std"],
-    }
+    } | all_terms
 
 
 def _interval(learned, at):
