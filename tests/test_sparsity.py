@@ -4,11 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from itofit import Transitions, fit
 from itofit.learning.automatic.evidence import updated_ridges
+from itofit.learning.automatic.fitted_waves import FALSE_TERMS, doubt_of_terms
 from itofit.learning.automatic.principal import principal_features
 from itofit.learning.automatic.sparsity import LEAST_SPREAD, MOST_ODDS, TERMS_ASSUMED, odds_of_zero
+from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
 from itofit.waves.wave_groups import (
     LINEAR_FREQUENCY,
@@ -60,6 +63,23 @@ def test_odds_shrink_single_amplitudes_to_their_share(z):
         ridge = updated_ridges(ridge, kept, variance, used, np.array([3.0 / n]), 0.0, np.array([K]))
     expected = kept / (kept**2 * z**2 + 3) + K * np.exp(-0.5 * z**2)
     np.testing.assert_allclose(ridge / n, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("n_terms", [2, 45, 200, 1000])
+def test_noise_keeps_a_quarter_of_a_monomial_of_a_polynomial(n_terms):
+    """Single amplitudes stay on if noise alone exceeds them with a probability of 0.25 over the number of terms.
+
+    At most: on the way up ridges take longer steps, and amplitudes up to 15 % larger may be lost to them.
+    """
+    n, variance, doubt = 1e4, 1.0, doubt_of_terms(n_terms)
+    z = np.sqrt(stats.chi2.isf(FALSE_TERMS / n_terms, 1))
+    for factor, stays in ((0.98, False), (1.15, True)):
+        ridge = np.array([1.0])
+        for _ in range(400):
+            kept = n / (n + ridge)
+            ridge = updated_ridges(ridge, kept, variance, (kept * factor * z) ** 2 / n, doubt=doubt)
+        assert (ridge[0] < SWITCHED_OFF) == stays
+    assert FALSE_TERMS == 0.25
 
 
 def linear_ring(seed, coupling, n=20_000, h=0.02):

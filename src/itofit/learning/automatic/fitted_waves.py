@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.special
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
@@ -23,6 +24,8 @@ ROWS_OF_DOUBT, LEAST_SQUARE = 100.0, 3.0
 """For each of the m² linear terms of m variables: with fewer rows they are doubted, with more their squares are assumed
 to be so many times what noise makes of them, at least, so that they are shrunk but little."""
 
+FALSE_TERMS = 0.25
+"""Monomials of a polynomial that noise alone keeps at most, of all inputs and outputs, on average over data sets."""
 UNSEEN_BESIDE_POLYNOMIAL = 4.0
 """Square of amplitudes that error bars of a polynomial allow for in terms and waves that it does without, in units of
 what noise makes of them: it is rarely all there is."""
@@ -154,9 +157,20 @@ def fitted_waves(
     basis, A, b = principal_features(waves, kind, gram, right, apart=apart, origin=targets.origin)
     prior = targets.linear
     if prior is not None and without_waves:
-        prior = prior._replace(unseen=UNSEEN_BESIDE_POLYNOMIAL)
+        doubt = doubt_of_terms(len(monomials) * len(V))
+        prior = prior._replace(unseen=UNSEEN_BESIDE_POLYNOMIAL, doubt_of_terms=doubt)
     basis = basis._replace(linear=prior, without_waves=without_waves)
     return regressed(basis, kind, A, b, targets, V, ridge)
+
+
+def doubt_of_terms(n_terms: int) -> float:
+    """The doubt with which noise keeps at most `FALSE_TERMS` of n_terms single amplitudes on average.
+
+    A single amplitude that is z standard errors without a ridge has a ridge λ = σ² (γ + doubt) / c² if
+    γ (1 − γ) z² = γ + doubt for a γ between 0 and 1, which is where z ≥ √doubt + √(1 + doubt).
+    """
+    z = -float(scipy.special.ndtri(0.5 * min(1.0, FALSE_TERMS / max(n_terms, 1))))
+    return (0.5 * (z - 1 / z)) ** 2 if z > 1 else 0.0
 
 
 def regressed(

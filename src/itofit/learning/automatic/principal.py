@@ -48,6 +48,7 @@ class LinearPrior(NamedTuple):
     least: float  # least square of an amplitude, in units of what noise makes of it
     unseen: float = 1.0  # square of an amplitude that is switched off, in the same units, for error bars
     odds: float = 0.0  # of zero, see `itofit.learning.automatic.sparsity`; zero: not known, `least` is assumed
+    doubt_of_terms: float = 0.0  # of monomials, if it is more than that of waves
 
 
 class Features(NamedTuple):
@@ -95,7 +96,9 @@ class Basis(Features):
         """Of each group, shape (G,): see `updated_ridges`."""
         if self.linear is None:
             return np.full(len(self.stays), DOUBT)
-        return np.where(self.stays, self.linear.doubt, self.linear.doubt_of_waves)
+        beside = np.full(len(self.stays), self.linear.doubt_of_waves)
+        beside[self.groups < -self.omega.shape[1]] = max(self.linear.doubt_of_waves, self.linear.doubt_of_terms)
+        return np.where(self.stays, self.linear.doubt, beside)
 
     @cached_property
     def least(self) -> Float:
