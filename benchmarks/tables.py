@@ -667,6 +667,30 @@ def peers_degrees(rows):
             yield [own["itofit"]["text"], power_of_ten(n), *cells]
 
 
+def against_sfi(rows):
+    """Squared errors of the drift beside StochasticForceInference's, with the right polynomials and higher ones."""
+    yield [
+        "data",
+        "seeds",
+        "itofit",
+        "itofit, formula",
+        "SFI, degree 3: all terms, PASTIS",
+        "SFI, degree 5: all terms, PASTIS",
+        "CPU seconds: itofit, SFI of degree 3",
+    ]
+    for row in rows:
+        if row["seeds"]:
+            others = [f"{row[f'{tool}_all_terms']:.4f}, {row[f'{tool}_error']:.4f}" for tool in ("sfi-3", "sfi-5")]
+            yield [
+                row["text"],
+                f"{row['seeds']}",
+                f"{row['itofit_error']:.4f}",
+                f"{row['formula_error']:.4f}",
+                *others,
+                f"{row['itofit_seconds']:.1f}, {row['sfi-3_seconds']:.1f}",
+            ]
+
+
 def hidden_formula(rows):
     """Which terms are found where states are hidden."""
     yield [
@@ -733,6 +757,7 @@ TABLES = {
     "conditions": conditions,
     "formula": formula,
     "hidden_formula": hidden_formula,
+    "against_sfi": against_sfi,
     "false_terms": false_terms,
     "pairing": lambda rows: compared(rows, "pairing"),
     "delta": lambda rows: compared(rows, "delta"),
