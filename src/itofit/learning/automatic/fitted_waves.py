@@ -23,10 +23,6 @@ ROWS_OF_DOUBT, LEAST_SQUARE = 100.0, 3.0
 """For each of the m² linear terms of m variables: with fewer rows they are doubted, with more their squares are assumed
 to be so many times what noise makes of them, at least, so that they are shrunk but little."""
 
-UNSEEN_BESIDE_POLYNOMIAL = 4.0
-"""Square of amplitudes that error bars of a polynomial allow for in terms and waves that it does without, in units of
-what noise makes of them: it is rarely all there is."""
-
 
 class Targets(NamedTuple):
     """What a search learns: values y at points u, of weighted mean zero."""
@@ -154,7 +150,7 @@ def fitted_waves(
     basis, A, b = principal_features(waves, kind, gram, right, apart=apart, origin=targets.origin)
     prior = targets.linear
     if prior is not None and without_waves:
-        prior = prior._replace(unseen=UNSEEN_BESIDE_POLYNOMIAL)
+        prior = prior._replace(alone=True)
     basis = basis._replace(linear=prior, without_waves=without_waves)
     return regressed(basis, kind, A, b, targets, V, ridge)
 
