@@ -1,4 +1,4 @@
-"""Linear terms that are probably zero: odds learned from all terms, and single terms that stand for waves."""
+"""Terms that are probably zero: odds learned from all terms, single terms for waves, and what polynomials lack."""
 
 import itertools
 
@@ -7,10 +7,12 @@ import pytest
 from scipy import stats
 
 from itofit import Transitions, fit
-from itofit.learning.automatic.evidence import updated_ridges
+from itofit.learning.automatic.evidence import Solved, updated_ridges
 from itofit.learning.automatic.fitted_waves import FALSE_TERMS, doubt_of_terms
-from itofit.learning.automatic.principal import principal_features
-from itofit.learning.automatic.sparsity import LEAST_SPREAD, MOST_ODDS, TERMS_ASSUMED, odds_of_zero
+from itofit.learning.automatic.principal import LinearPrior, principal_features
+from itofit.learning.automatic.sparsity import LEAST_SPREAD, MOST_ODDS, TERMS_ASSUMED, odds_of_zero, share_of_terms
+from itofit.learning.missing_terms import missing_squares, sizes_up_to
+from itofit.learning.spread import mean_squares
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
 from itofit.waves.wave_groups import (
@@ -205,3 +207,123 @@ def test_what_is_no_polynomial_is_not_learned_as_one():
     sde = fit(data, rng=0, correct_step=False)
     assert sde.drift_function.training.n_features > 0
     assert np.sqrt(np.mean((sde.drift(x) - f) ** 2)) < 0.1
+
+
+# What polynomials lack
+
+
+def test_the_share_of_terms_counts_those_in_use_and_one_of_each_kind():
+    assert share_of_terms(0, np.full(18, -50.0)) == pytest.approx(1 / 20)
+    assert share_of_terms(3, np.full(15, -50.0)) == pytest.approx(4 / 20)
+    assert share_of_terms(3, np.full(15, 50.0)) == pytest.approx(19 / 20)
+    undecided = share_of_terms(3, np.zeros(15))  # each is there as probably as any
+    assert undecided == pytest.approx((3 + 15 * undecided + 1) / 20)
+
+
+def test_sizes_of_missing_terms_double_from_twice_the_noise_to_the_largest_in_use():
+    np.testing.assert_allclose(np.sqrt(sizes_up_to(0.0)), [2])
+    np.testing.assert_allclose(np.sqrt(sizes_up_to(30.0**2)), [2, 4, 8, 16, 32])
+
+
+def polynomial_problem():
+    """An intercept, a linear term and two monomials in use, a monomial and two waves that are off, in that order."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 7)) @ (np.eye(7) + 0.3 * rng.standard_normal((7, 7)))
+    X[:, 4] += X[:, 2]  # is partly explained by what is in use
+    A = X.T @ X
+    y = X[:, :4] @ [1.0, 0.5, 0.4, -0.6] + rng.standard_normal(400)
+    P = np.array([0.0, 2.0, 3.0, 4.0, SWITCHED_OFF, SWITCHED_OFF, 50 * SWITCHED_OFF])
+    c = np.append(np.linalg.solve(A[:4, :4] + np.diag(P[:4]), X[:, :4].T @ y), np.zeros(3))
+    linear = LinearPrior(doubt=0.0, doubt_of_waves=1.0, least=3.0, alone=True)
+    return Solved(A, X.T @ y, P, c, np.array([-1, 0, 1, 2, 3, 4, 4]), stays={0: linear})
+
+
+def regression(solved, used, P):
+    """Amplitudes and their covariance, among all seven, and the log-evidence up to what all have in common."""
+    inverse = np.linalg.inv(solved.A[np.ix_(used, used)] + np.diag(P))
+    m, squares = np.zeros(7), np.zeros((7, 7))
+    m[used], squares[np.ix_(used, used)] = inverse @ solved.b[used], inverse
+    log_evidence = 0.5 * (solved.b[used] @ m[used] + np.linalg.slogdet(inverse)[1] + np.log(P[4:]).sum())
+    return m, squares, log_evidence
+
+
+def test_missing_terms_count_as_probably_as_they_are_there():
+    """M is that of an average over all regressions with one more group, each size of it as probable as any other."""
+    solved = polynomial_problem()
+    used = np.arange(4)
+    c, alone, without = regression(solved, used, solved.P[:4])
+    expected, ratios, moments = np.zeros((7, 7)), [], []
+    largest = max(c[k] ** 2 / (alone[k, k] * (1 - solved.P[k] * alone[k, k])) for k in (2, 3))
+    sizes = 4.0 ** np.arange(1, 2 + np.ceil(np.log(largest / 4) / np.log(4)))
+    for own, penalty in (([4], [1.0]), ([5, 6], [1.0, 50.0])):
+        left = solved.A[np.ix_(own, own)] - solved.A[np.ix_(own, used)] @ alone[:4, :4] @ solved.A[np.ix_(used, own)]
+        ridges = [np.append(solved.P[:4], np.diagonal(left).mean() * np.array(penalty) / v) for v in sizes]
+        fits = [regression(solved, np.append(used, own), P) for P in ridges]
+        ratios.append(np.exp([log_evidence - without for _, _, log_evidence in fits]) / len(sizes))
+        moments.append([squares - alone + np.outer(m - c, m - c) for m, squares, _ in fits])
+    share = 0.5
+    for _ in range(200):  # of three monomials, and one of each kind
+        odds = share / (1 - share) * ratios[0].sum()
+        share = (2 + odds / (1 + odds) + 1) / 5
+    for own, added in zip(ratios, moments, strict=True):
+        odds = share / (1 - share) * own
+        expected += np.einsum("v,vij->ij", odds / (1 + odds.sum()), added)
+    np.testing.assert_allclose(missing_squares([solved])[0], expected, rtol=1e-6, atol=1e-12)
+
+
+def test_error_bars_of_a_polynomial_are_those_of_its_terms_and_of_missing_ones():
+    solved = polynomial_problem()
+    in_use = Solved(solved.A[:4, :4], solved.b[:4], solved.P[:4], solved.c[:4], solved.group[:4], stays=solved.stays)
+    found, missing = mean_squares([solved])[0], missing_squares([solved])[0]
+    nothing_off = mean_squares([in_use])[0]
+    np.testing.assert_allclose(found[:4, :4], nothing_off + missing[:4, :4], rtol=1e-9)
+    np.testing.assert_allclose(found[4:], missing[4:], rtol=1e-9)
+
+
+def test_what_the_data_show_of_a_missing_term_widens_error_bars():
+    """A term of four standard errors counts with all of them, one of none with a part of what noise makes of it."""
+    solved, used, found = polynomial_problem(), np.arange(4), []
+    inverse = np.linalg.inv(solved.A[:4, :4] + np.diag(solved.P[:4]))
+    left = solved.A[4, 4] - solved.A[4, used] @ inverse @ solved.A[used, 4]
+    for z in (0.0, 4.0):
+        b = solved.b.copy()
+        b[4] = solved.A[4, used] @ inverse @ b[used] + z * np.sqrt(left)
+        found.append(missing_squares([solved._replace(b=b)])[0][4, 4] * left)
+    assert 0.02 < found[0] < 0.5
+    assert 10 < found[1] < 17
+
+
+def test_bands_of_a_polynomial_are_hardly_wider_than_those_of_its_own_terms():
+    """As if one or two of a dozen terms were there besides: twice as wide with all of them at twice the noise."""
+    ours, theirs = 0.0, 0.0
+    for seed in range(6):
+        data = van_der_pol(seed)
+        a, b = data.inputs.T
+        sde = fit(data, rng=seed, correct_step=False, measurement_noise=False)
+        terms = np.column_stack([np.ones(len(a)), a, b, a * a * b])
+        inverse = np.linalg.inv(terms.T @ terms) / 0.05
+        ours += np.mean(sde.drift(data.inputs, return_std=True)[1][:, 1] ** 2)
+        theirs += np.mean(np.einsum("ni,ij,nj->n", terms, inverse, terms))
+    assert 1.0 < np.sqrt(ours / theirs) < 1.5
+
+
+def fifth_power(seed, n=1_000, h=0.05):
+    """A double well whose walls are steeper than those of a cubic drift."""
+    rng = np.random.default_rng(seed)
+    x = np.ones((n + 1, 1))
+    for i, noise in enumerate(0.7 * np.sqrt(h) * rng.normal(size=n)):
+        x[i + 1] = x[i] + h * (x[i] - x[i] ** 5 / 3) + noise
+    return Transitions.from_trajectories(x, dt=h)
+
+
+def test_bands_cover_what_is_taken_for_a_polynomial_and_is_none():
+    covered = []
+    for seed in range(12):
+        data = fifth_power(seed)
+        sde = fit(data, rng=seed, correct_step=False, measurement_noise=False)
+        x = data.inputs
+        f, std = sde.drift(x, return_std=True)
+        if sde.drift_function.training.n_features == 0:
+            covered.append(np.mean(np.abs(f - (x - x**5 / 3)) < 1.96 * std))
+    assert len(covered) >= 6
+    assert np.mean(covered) > 0.85

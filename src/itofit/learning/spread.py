@@ -19,6 +19,9 @@ By the law of total variance, with weights w_s,
     M = Σ_s w_s (σ² (A + P_s)⁻¹ + (m_s − ĉ)(m_s − ĉ)ᵀ + Σ_g 2/γ_g (dm/d log λ_g)(dm/d log λ_g)ᵀ).
 
 The last two terms are what smoothing may have taken away: a bias of the fit, as far as the data determine it.
+
+What was switched off counts as well: beside waves, with amplitudes of the size that noise makes of them; beside a
+polynomial as far as it is probably there (`itofit.learning.missing_terms`).
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ import numpy as np
 from itofit._checks import Float, Int
 from itofit.learning.automatic.evidence import Solution, Solved, inverse_root, least_used, maximise_evidence
 from itofit.learning.automatic.principal import DOUBT, Basis
+from itofit.learning.missing_terms import is_polynomial, missing_squares
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries
@@ -72,6 +76,9 @@ def mean_squares(parts: Sequence[Solved], unit: Float | None = None) -> Float:
     """
     p = len(parts) if unit is None else len(unit)
     squares = np.concatenate([_mean_squares(part, p // len(parts)) for part in parts])
+    if all(is_polynomial(part) for part in parts):
+        missing = missing_squares([_with_weak_terms(part) for part in parts])
+        squares += np.concatenate([_of_outputs(each, p // len(parts)) for each in missing])
     return squares if unit is None else squares * unit[:, None, None] ** 2
 
 
@@ -91,12 +98,15 @@ def _mean_squares(solved: Solved, p: int) -> Float:
     solved = _with_weak_terms(solved)
     used, doubted = _used_and_doubted(solved)
     own = _restricted(solved, used)
-    size = len(solved.P) // p
+    size, alone = len(solved.P) // p, is_polynomial(solved)
     outputs = [slice(j * size, (j + 1) * size) for j in range(p)]
     log_evidence, squares = [], []
     for ridged in _ridged(own):
         W = ridged.W
-        if len(used) < len(doubted):
+        if alone:
+            W = np.zeros((len(used), len(doubted)))
+            W[:, used] = ridged.W
+        elif len(used) < len(doubted):
             doubted[used] = ridged.P
             W = inverse_root(solved.A, doubted)[0]
         shifts = np.zeros((1 + len(ridged.moves), len(doubted)))
@@ -106,6 +116,12 @@ def _mean_squares(solved: Solved, p: int) -> Float:
         log_evidence.append(ridged.log_evidence)
     weight = np.exp(np.array(log_evidence) - max(log_evidence))
     return np.asarray(np.einsum("s,sjkl->jkl", weight / weight.sum(), np.array(squares)))
+
+
+def _of_outputs(squares: Float, p: int) -> Float:
+    """The blocks (p, R + 1, R + 1) on the diagonal that belong to the outputs of one problem."""
+    size = len(squares) // p
+    return np.array([squares[j * size : (j + 1) * size, j * size : (j + 1) * size] for j in range(p)])
 
 
 def _with_weak_terms(solved: Solved) -> Solved:
@@ -123,13 +139,12 @@ def _used_and_doubted(solved: Solved) -> tuple[Int, Float]:
     Of a group that was switched off the data say that its amplitudes are hardly larger than what noise makes them.
     """
     A, P, group = solved.A, solved.P.copy(), solved.group
-    unseen = next((prior.unseen for prior in solved.stays.values()), 1.0)
     used = np.ones(len(P), dtype=bool)
     for own in (np.flatnonzero(group == g) for g in np.unique(group[group >= 0])):
         smallest = P[own].min()
         if smallest >= SWITCHED_OFF:
             used[own] = False
-            P[own] *= np.diagonal(A)[own].mean() / (unseen * smallest)
+            P[own] *= np.diagonal(A)[own].mean() / smallest
     return np.flatnonzero(used), P
 
 

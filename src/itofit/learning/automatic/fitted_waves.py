@@ -26,9 +26,6 @@ to be so many times what noise makes of them, at least, so that they are shrunk 
 
 FALSE_TERMS = 0.25
 """Monomials of a polynomial that noise alone keeps at most, of all inputs and outputs, on average over data sets."""
-UNSEEN_BESIDE_POLYNOMIAL = 4.0
-"""Square of amplitudes that error bars of a polynomial allow for in terms and waves that it does without, in units of
-what noise makes of them: it is rarely all there is."""
 
 
 class Targets(NamedTuple):
@@ -157,8 +154,7 @@ def fitted_waves(
     basis, A, b = principal_features(waves, kind, gram, right, apart=apart, origin=targets.origin)
     prior = targets.linear
     if prior is not None and without_waves:
-        doubt = doubt_of_terms(len(monomials) * len(V))
-        prior = prior._replace(unseen=UNSEEN_BESIDE_POLYNOMIAL, doubt_of_terms=doubt)
+        prior = prior._replace(alone=True, doubt_of_terms=doubt_of_terms(len(monomials) * len(V)))
     basis = basis._replace(linear=prior, without_waves=without_waves)
     return regressed(basis, kind, A, b, targets, V, ridge)
 

@@ -46,7 +46,7 @@ class LinearPrior(NamedTuple):
     doubt: float  # amplitudes' worth, as of other groups
     doubt_of_waves: float  # of the groups beside them
     least: float  # least square of an amplitude, in units of what noise makes of it
-    unseen: float = 1.0  # square of an amplitude that is switched off, in the same units, for error bars
+    alone: bool = False  # whether waves beside them are switched off: a polynomial
     odds: float = 0.0  # of zero, see `itofit.learning.automatic.sparsity`; zero: not known, `least` is assumed
     doubt_of_terms: float = 0.0  # of monomials, if it is more than that of waves
 

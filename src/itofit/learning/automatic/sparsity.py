@@ -9,11 +9,14 @@ best. With them, the expected value of a term is its estimate times
 so that systems whose variables are all coupled are learned as by least squares, and weak terms of a system with few
 couplings are taken for what they are. Where each term is either far from zero or exactly zero this does what a choice
 of terms by BIC does, whose K is √n.
+
+The terms of a polynomial are chosen, and its error bars ask how many others there may be: `share_of_terms`.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import expit, logit
 
 from itofit._checks import Float
 
@@ -42,3 +45,21 @@ def odds_of_zero(squares: Float) -> float:
         v = max(float(np.exp(on @ log_squares / on.sum() - MEAN_LOG_SQUARE)), LEAST_SPREAD)
         share = min((on.sum() + TERMS_ASSUMED) / (on.size + TERMS_ASSUMED), 1 - 1e-9)
     return min(float(np.sqrt(v) * (1 - share) / share), MOST_ODDS)
+
+
+def share_of_terms(n_in_use: int, log_ratios: Float) -> float:
+    """The share of terms that are not zero: those in use, and others as probably as the data say.
+
+    One term that is zero and one that is not are assumed beside them (Laplace's rule of succession).
+
+    Parameters
+    ----------
+    n_in_use : int
+    log_ratios : array of shape (q,)
+        Of the others: the logarithm of how much more probable the data are with the term than without it.
+    """
+    share = 0.5
+    for _ in range(MOST_ROUNDS):
+        there = expit(logit(share) + log_ratios)
+        share = (n_in_use + float(there.sum()) + 1) / (n_in_use + there.size + 2)
+    return share
