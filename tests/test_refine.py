@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 
 from itofit.data.passes import added
 from itofit.learning.automatic.cells import FOLDS
+from itofit.learning.automatic.coupled import normal_matrix
 from itofit.learning.automatic.covariance import (
     MARGIN,
     MARGIN_OF_TRACE,
@@ -19,7 +20,7 @@ from itofit.learning.automatic.covariance import (
     losses_of_trials,
     rescored,
 )
-from itofit.learning.automatic.drift import DriftCells, normal_equations, normal_matrix, resolved_drift, weighted_drift
+from itofit.learning.automatic.drift import DriftCells, normal_equations, resolved_drift, weighted_drift
 from itofit.learning.automatic.evidence import amplitude_ridges
 from itofit.learning.automatic.limits import FLOORS, HARDLY_WORSE, Losses, cell_nll
 from itofit.learning.automatic.principal import principal_features, with_intercept
@@ -145,10 +146,10 @@ def test_number_of_determined_amplitudes_is_the_trace_of_the_hat_matrix():
 def test_normal_matrix_is_a_sum_of_kronecker_products():
     _, (X, _, _, _), precision = cells(n=20)
     expected = sum(np.kron(W, np.outer(x, x)) for W, x in zip(precision, X, strict=True))
-    np.testing.assert_allclose(normal_matrix([X] * precision.shape[1], precision), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(normal_matrix(X, precision), expected, rtol=1e-9, atol=1e-9)
     some = [np.arange(0, X.shape[1], 2), np.arange(X.shape[1])]  # of the features of each output
     both = np.concatenate([some[0], X.shape[1] + some[1]])
-    found = normal_matrix([X] * 2, precision, some)
+    found = normal_matrix(X, precision, some)
     np.testing.assert_allclose(found, expected[np.ix_(both, both)], rtol=1e-9, atol=1e-9)
 
 

@@ -6,10 +6,12 @@ import pytest
 import itofit
 from itofit._progress import Progress
 from itofit.data.survey import survey
+from itofit.learning.automatic import known_sums
 from itofit.learning.automatic.cells import SIDE, Cells, Plan, are_gathered
 from itofit.learning.automatic.drift import DriftCells, drift_of_one_covariance
 from itofit.learning.automatic.evidence import (
     LARGE_FACTOR,
+    VERY_LARGE_FACTOR,
     Penalised,
     amplitude_ridges,
     best_ridges,
@@ -87,6 +89,32 @@ def test_sums_that_are_known_are_those_of_the_data(form):
         known.real_gram(omega + 2 + shift)
     known.real_gram(omega)
     assert counted.n_asked == 3 + MOST_KNOWN
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_solutions_along_a_walk_are_those_of_the_data(weighted, monkeypatch):
+    monkeypatch.setattr(known_sums, "LEAST_WORK", 0.0)
+    u, y, weight = rows()
+    equations = DirectNormalEquations(u, y, weight if weighted else None)
+    known, rng = KnownSums(equations), np.random.default_rng(1)
+    joined = 0
+    omega, found = 3 * rng.standard_normal((12, 2)), 3 * rng.standard_normal((2, 2))
+    for _ in range(4):
+        proposal = omega[rng.integers(12, size=12)] + rng.standard_normal((12, 2))
+        for here in (omega, proposal):
+            everything = np.concatenate([here, found])
+            expected = equations.solve(everything, 1e-3)
+            joined += known._joined(*_once(everything)) is not None
+            solution = known.solve(everything, 1e-3)
+            np.testing.assert_allclose(solution, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+        omega = np.where(rng.random((12, 1)) < 0.5, proposal, omega[rng.integers(12, size=12)])
+    assert joined == 3  # every step but the first, where no other was before
+
+
+def _once(omega):
+    """Different frequencies, with their bytes."""
+    once = np.unique(omega, axis=0)
+    return once, known_sums._as_bytes(once)
 
 
 @pytest.mark.parametrize("ridge", [None, 1e-3])
@@ -301,7 +329,7 @@ def test_variances_of_functions_are_right_where_those_of_amplitudes_are_singular
     np.testing.assert_allclose(function_variances(features, one)[:, 0], features.sum(axis=1) ** 2, rtol=1e-10)
 
 
-@pytest.mark.parametrize("n", [LARGE_FACTOR, 2 * LARGE_FACTOR + 1, 5 * LARGE_FACTOR])
+@pytest.mark.parametrize("n", [LARGE_FACTOR, 2 * LARGE_FACTOR + 1, VERY_LARGE_FACTOR + 3])
 def test_inverses_by_halves_are_inverses(n):
     X = np.random.default_rng(0).standard_normal((2 * n, n))
     A, P = X.T @ X, np.linspace(0, 5, n)

@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from itofit._blocks import one_blas_thread, row_blocks
+from itofit._blocks import one_blas_thread
 from itofit._checks import Float, Int
 from itofit.learning.automatic.cells import FOLDS, Cells
+from itofit.learning.automatic.coupled import normal_matrix
 from itofit.learning.automatic.evidence import (
     LEAST_NOISE,
     Penalised,
@@ -105,35 +106,6 @@ class FoldSums(NamedTuple):
 def cells_with(basis: Basis, cells: Cells, d: int) -> DriftCells:
     """Cells of the moves of d outputs with features."""
     return DriftCells(basis.at(cells.u), cells.duration, cells.sums[:, :d], cells.fold)
-
-
-def normal_matrix(features: Sequence[Float], weight: Float, columns: Sequence[Int] | None = None) -> Float:
-    """Σ_n W_n ⊗ x_n x_nᵀ for weights (n, d, d) and the features (n, R_i) of each of d outputs: (Σ R_i, Σ R_i).
-
-    Of the features of each output only some may be meant, which are then named by their columns.
-    """
-    if columns is None:
-        columns = [np.arange(own.shape[1]) for own in features]
-    total = np.zeros((sum(map(len, columns)),) * 2)
-    for rows in row_blocks(len(weight)):
-        own = [x[rows] if len(use) == x.shape[1] else x[rows][:, use] for x, use in zip(features, columns, strict=True)]
-        total += _normal_matrix_of_block(own, weight[rows])
-    return total
-
-
-def _normal_matrix_of_block(features: Sequence[Float], weight: Float) -> Float:
-    """The same for so few rows that all of it stays in the cache."""
-    d = weight.shape[1]
-    blocks: list[list[Float]] = [[np.empty(0)] * d for _ in range(d)]
-    for i in range(d):
-        x = features[i].T * np.sqrt(weight[:, i, i])
-        blocks[i][i] = x @ x.T  # half the work of a product of two matrices
-        for j in range(i):
-            own, coupled = weight[:, i, j], weight[:, i, j].any()
-            shape = features[i].shape[1], features[j].shape[1]
-            blocks[i][j] = (features[i].T * own) @ features[j] if coupled else np.zeros(shape)
-            blocks[j][i] = blocks[i][j].T
-    return np.block(blocks)
 
 
 def weighted_drift(cells: DriftCells, basis: Basis, precision: Float, ridge: float | None = None) -> Drift:
@@ -328,5 +300,5 @@ def normal_equations(ones: Float, duration: Float, moves: Float, precision: Floa
     if len(precision) == 1:
         x = ones.T * np.sqrt(duration)
         return np.kron(precision[0], x @ x.T), (precision[0] @ (moves.T @ ones)).ravel()
-    H = normal_matrix([ones] * moves.shape[1], duration[:, None, None] * precision)
+    H = normal_matrix(ones, duration[:, None, None] * precision)
     return H, (np.einsum("nij,nj->in", precision, moves) @ ones).ravel()

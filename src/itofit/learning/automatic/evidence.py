@@ -36,6 +36,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from itofit._checks import Float, Int
@@ -50,8 +51,9 @@ ERROR_OF_SUMS = 1e-11
 combinations of others."""
 JITTERS = (1e-12, 1e-9, 1e-6, 1e-4, 1e-2)
 """Added to the diagonal of normal equations, in units of itself: the first that makes them positive definite."""
-LARGE_FACTOR = 64
-"""Rows of triangular matrices up to which LAPACK inverts them at once."""
+LARGE_FACTOR, VERY_LARGE_FACTOR = 64, 512
+"""Rows of triangular matrices up to which LAPACK inverts them at once, and up to which products ignore that they are
+triangular."""
 FIRST_RIDGE_OF_ALL, FIRST_RIDGE_OF_PAIRS = 100.0, 10.0
 """Ridges that waves in all directions start from, and in the plane of two of more inputs, against 1 for others."""
 LEAST_RIDGE = 1e-10
@@ -340,18 +342,23 @@ def _inverse_factor(L: Float) -> Float:
     inverse = np.zeros((n, n), order="F")
     first, last = inverse[:half, :half], inverse[half:, half:]
     first[:], last[:] = _inverse_factor(L[:half, :half]), _inverse_factor(L[half:, half:])
-    inverse[half:, :half] = -(last @ (L[half:, :half] @ first))
+    if n <= VERY_LARGE_FACTOR:
+        inverse[half:, :half] = -(last @ (L[half:, :half] @ first))
+    else:
+        product = dtrmm(-1.0, first, L[half:, :half], side=1, lower=1)
+        inverse[half:, :half] = dtrmm(1.0, last, product, lower=1, overwrite_b=1)
     return inverse
 
 
 def _scaled_factor(A: Float, P: Float) -> tuple[Float, Float]:
     """The Cholesky factor of A + P with columns scaled to unit length, and the scale (R,)."""
     scale = 1 / np.sqrt(np.maximum(A.diagonal() + P, 1e-300))  # zero where there are no data
-    M = A * (scale[:, None] * scale)
-    diagonal = M.ravel(order="K")[:: len(M) + 1]  # a view
+    M = np.empty(A.shape, order="F")  # as LAPACK wants it, which would make a copy of another one
     for jitter in JITTERS:
-        diagonal[:] = 1.0 + jitter
-        factor, failed = dpotrf(M, lower=1)
+        np.multiply(scale[:, None], scale, out=M)
+        M *= A
+        M.ravel(order="K")[:: len(M) + 1] = 1.0 + jitter  # a view of the diagonal
+        factor, failed = dpotrf(M, lower=1, overwrite_a=1)
         if not failed:
             return factor, scale
     raise np.linalg.LinAlgError("the normal equations are not positive definite")

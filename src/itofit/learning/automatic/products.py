@@ -113,11 +113,15 @@ class NoiseModel(NamedTuple):
         if spectrum.Q is None:
             E, inverse = self.link.slope(spectrum.eta), 0.5 / (C * (C + self.kappa))
             return (count[:, None] * C - turned) * E * inverse, count[:, None] * E**2 * inverse
-        changes = self.changes(parts)
-        root = 1 / np.sqrt(C)
-        inner = count[:, None, None] * np.eye(self.shape.d) - turned * root[:, :, None] * root[:, None, :]
-        gradient = 0.5 * (changes @ inner.reshape(len(C), -1, 1))[:, :, 0]
+        gradient, changes = self.coupled_derivatives(parts, count)
         return gradient, 0.5 * count[:, None] * np.einsum("nea,nea->ne", changes, changes)
+
+    def coupled_derivatives(self, parts: Parts, count: Float) -> tuple[Float, Float]:
+        """Gradient of the nll in each entry of a full H, shape (n, p), and `changes`."""
+        _, C, turned = parts
+        changes, root = self.changes(parts), 1 / np.sqrt(C)
+        inner = count[:, None, None] * np.eye(self.shape.d) - turned * root[:, :, None] * root[:, None, :]
+        return 0.5 * (changes @ inner.reshape(len(C), -1, 1))[:, :, 0], changes
 
     def changes(self, parts: Parts) -> Float:
         """C^(-1/2) ∂C/∂H_e C^(-1/2) in the axes of a full H, for each of its entries e: shape (n, p, d²).

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from itofit._blocks import map_tasks
 from itofit._checks import Float
-from itofit.learning.automatic.drift import normal_matrix
+from itofit.learning.automatic.coupled import normal_matrix
 from itofit.learning.automatic.evidence import (
     SETTLED,
     amplitude_ridges,
@@ -46,6 +46,11 @@ MOST_IDLE = 3
 """Steps in a row that gain less because C is near zero somewhere and they must be short."""
 MOST_COUPLED = 6
 """Entries of a full H, up to which scoring moves them together; one by one it needs many more steps."""
+MOST_REUSED, LEAST_WORK = 4, 1e9
+"""Steps in a row that use the left side of an earlier one, and multiplications that it must cost to be worth that."""
+SMALL_GAIN = 3e-3
+"""Log-likelihood for each transition that a whole step gains, up to which it hardly changes the left side: C is then
+moved by a few percent."""
 LEAST_WEIGHT = 1e-8
 """Least weight of a transition in scoring, where C does not depend on H."""
 
@@ -66,6 +71,7 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
     H = products.values(B)
     P, parts, idle, lefts = np.zeros_like(B), model.parts(H, S), 0, Lefts(model, products)
     coupled = not model.shape.separate and model.shape.n_entries <= MOST_COUPLED
+    together: Together | None = None  # the last step's, if its left side may serve again
     enough = max(LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH[model.shape.separate] * float(count.sum()))
     for step in range(first, MOST_STEPS):
         if (0 if count.max() == 1 else FIRST_STEP_OF_CELLS) <= step < STEPS_OF_TAILS:
@@ -73,37 +79,51 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
         free = step < STEPS_OF_FREEDOM and bool(len(basis.largest))
         in_use = None if free else amplitudes_in_use(ridges, basis)
         if coupled:
-            together = Together.of(model, products, H, parts, in_use)
+            together = Together.of(model, products, (B, H), parts, in_use, together)
             systems, weight, z = together.systems, together.weight, together.z
         else:
             systems, weight, z = systems_of(model, products, H, parts, in_use, lefts)
         spread = (weight * (z - H) ** 2).sum(axis=0) / count.sum()  # more than one where tails are heavy
-        new_ridges = np.empty_like(ridges)
-        for j, (A, b) in enumerate(systems):
-            if ridge is None:
-                old = ridges[j : j + 1]
-                if free:
-                    old = np.where(old < SWITCHED_OFF, old, first_ridges(basis))
-                rounds = ROUNDS_LATER if step else ROUNDS_FIRST
-                own = best_ridges(A, b, basis, old, rounds, max(1.0, float(spread[j])))
-            else:
-                own = given_ridges(ridge, float(A[0, 0]), basis)[None]
-            new_ridges[j : j + 1], P[:, j] = own, amplitude_ridges(own, basis)
-        if coupled:
+        rounds = ROUNDS_LATER if step else ROUNDS_FIRST
+        old = np.where(ridges < SWITCHED_OFF, ridges, first_ridges(basis)) if free else ridges
+        new_ridges = _ridges(systems, old, basis, ridge, rounds, np.maximum(1.0, spread))
+        P = np.ascontiguousarray(amplitude_ridges(new_ridges, basis).reshape(len(ridges), -1).T)
+        if together is not None:
             new = together.solution(P)
         else:
             new = np.column_stack([penalised_solution(A, b, P[:, j]) for j, (A, b) in enumerate(systems)])
         on = np.where(P < SWITCHED_OFF, P, 0.0)  # what was just switched off is on its way to zero
         change = products.values(new - B)
         share, gain, parts = _share_of_step(model, (B, new - B), (H, change), on, parts, products)
-        if not share.any():
+        reused = together is not None and together.age > 0
+        if not share.any() and not reused:
             return Scoring(model, B, new_ridges, P)  # up to rounding no step improves on what there is
         settled = not free and bool((np.abs(new_ridges - ridges) <= SETTLED * ridges).all())
         B, H, ridges = B + share * (new - B), H + share * change, new_ridges
         idle = idle + 1 if settled and (gain < enough).all() else 0
+        if reused and idle:  # what is left to gain is seen by a left side of its own
+            together, idle = None, 0
         if idle == MOST_IDLE or (idle and (gain < enough * share)[share > 0].all()):
             break
+        if share.min() < 1 or abs(gain.sum()) > SMALL_GAIN * count.sum():
+            together = None
     return Scoring(model, B, ridges, P)
+
+
+def _ridges(
+    systems: list[tuple[Float, Float]], old: Float, basis: Basis, ridge: float | None, rounds: int, spread: Float
+) -> Float:
+    """Ridges (p, G) of largest evidence for the least-squares problem of each entry, from old ones, or a given one.
+
+    Residuals vary `spread` (p,) times as much as expected.
+    """
+    new = np.empty_like(old)
+    for j, (A, b) in enumerate(systems):
+        if ridge is None:
+            new[j] = best_ridges(A, b, basis, old[j : j + 1], rounds, float(spread[j]))[0]
+        else:
+            new[j] = given_ridges(ridge, float(A[0, 0]), basis)
+    return new
 
 
 class Together(NamedTuple):
@@ -115,23 +135,49 @@ class Together(NamedTuple):
     in_use: npt.NDArray[np.bool_]  # (p, R + 1)
     weight: Float  # (n, p): of each entry alone
     z: Float  # (n, p): its targets
+    age: int = 0  # steps since A was made
 
     @classmethod
     def of(
-        cls, model: NoiseModel, products: Products, H: Float, parts: Parts, in_use: npt.NDArray[np.bool_] | None
+        cls,
+        model: NoiseModel,
+        products: Products,
+        where: tuple[Float, Float],
+        parts: Parts,
+        in_use: npt.NDArray[np.bool_] | None,
+        before: Together | None = None,
     ) -> Together:
-        """At H; all amplitudes are in use unless it is said which."""
-        ones, _, count, _ = products
+        """At amplitudes B and H, with the left side of an earlier step if that may serve again.
+
+        All amplitudes are in use unless it is said which.
+        """
+        (B, H), (ones, _, count, _) = where, products
         if in_use is None:
             in_use = np.ones((H.shape[1], ones.shape[1]), dtype=bool)
-        gradient, _ = model.derivatives(parts, count)
-        changes = np.sqrt(0.5 * count)[:, None, None] * model.changes(parts)
+        gradient, changes = model.coupled_derivatives(parts, count)
+        if before is not None and before.serves(B, len(H), in_use):
+            own = 0.5 * count[:, None] * np.einsum("nea,nea->ne", changes, changes) + LEAST_WEIGHT * count[:, None]
+            return before._again(B, gradient.T @ ones)._replace(weight=own, z=H - gradient / own)
+        changes *= np.sqrt(0.5 * count)[:, None, None]
         weight = changes @ changes.swapaxes(1, 2) + LEAST_WEIGHT * count[:, None, None] * np.eye(H.shape[1])
         targets = (weight @ H[:, :, None])[:, :, 0] - gradient
-        A = normal_matrix([ones] * H.shape[1], weight, [np.flatnonzero(own) for own in in_use])
+        A = normal_matrix(ones, weight, [np.flatnonzero(own) for own in in_use])
         own = np.diagonal(weight, axis1=1, axis2=2)
         z = H - gradient / own
         return cls(A, targets.T @ ones, (own * z).T @ ones, in_use, own, z)
+
+    def serves(self, B: Float, n: int, in_use: npt.NDArray[np.bool_]) -> bool:
+        """Whether the left side is that of the same amplitudes of n cells, not old, and worth keeping."""
+        same = np.array_equal(in_use, self.in_use) and not B.T[~in_use].any()
+        return same and self.age < MOST_REUSED and n * float(len(self.A)) ** 2 >= LEAST_WORK
+
+    def _again(self, B: Float, gradient: Float) -> Together:
+        """The same left side at other amplitudes (R + 1, p), where the nll has a gradient (p, R + 1) in them."""
+        b, b_alone = np.zeros(gradient.shape), np.zeros(gradient.shape)
+        b[self.in_use] = self.A @ B.T[self.in_use]
+        for j, (A, _) in enumerate(self.systems):
+            b_alone[j] = A @ B[:, j]
+        return self._replace(b=b - gradient, b_alone=b_alone - gradient, age=self.age + 1)
 
     @property
     def systems(self) -> list[tuple[Float, Float]]:

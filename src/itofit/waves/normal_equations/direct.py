@@ -55,6 +55,14 @@ class DirectNormalEquations:
             b += right
         return G, b
 
+    def real_gram_between(self, omega: Float, others: Float) -> Float:
+        """[C D]ᵀ[C D] between K frequencies and K' others: shape (2K, 2K')."""
+        total = np.zeros((2 * len(omega), 2 * len(others)))
+        sums = partial(_sums_between, omega, others, self.u, self.root)
+        for part in map_chunks(sums, self.n_rows, result_bytes=2 * total.nbytes):
+            total += part
+        return total
+
     @staticmethod
     def gram_of(G: Float, b: Float) -> tuple[Complex, Complex]:
         """SᴴS of shape (K, K) and Sᴴy of shape (K, p), from what `real_gram` returned."""
@@ -95,6 +103,17 @@ def _sums(omega: Float, u: Float, y: Float, root: Float | None, rows: slice) -> 
         gram += np.matmul(CD, CD.T, out=product)  # NumPy's syrk; SciPy's would hold the other threads up
         right += CD @ targets
     return gram, right
+
+
+def _sums_between(omega: Float, others: Float, u: Float, root: Float | None, rows: slice) -> Float:
+    """[C D]ᵀ[C D] of some frequencies with others over some rows, weighted by the squares of their roots."""
+    total = np.zeros((2 * len(omega), 2 * len(others)))
+    pairs = zip(feature_blocks(omega, u, rows), feature_blocks(others, u, rows), strict=True)
+    for (block, CD), (_, other) in pairs:
+        if root is not None:
+            np.multiply(CD, root[block] ** 2, out=CD)
+        total += CD @ other.T
+    return total
 
 
 def _squares(omega: Float, B: Float, u: Float, y: Float, root: Float | None, rows: slice) -> float:
