@@ -19,6 +19,7 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.learning.automatic.candidates import ResidualProducts
+from itofit.learning.automatic.covariance import CovarianceFit
 from itofit.learning.automatic.drift import Drift, DriftCells
 from itofit.learning.automatic.sigma import Sigma
 from itofit.matrices.symmetric import entries, reference_factor, to_matrices
@@ -97,15 +98,7 @@ def varying_less(sigma: Sigma, products: ResidualProducts, X: Float, share: floa
     share : float
         w.
     """
-    fit, shape = sigma.fit, sigma.fit.shape
-    rows, cols = entries(shape.structure, shape.d)
-    constant = np.zeros_like(fit.B)
-    constant[0] = fit.link.at_one * (rows == cols)
-    B = constant + share * (fit.B - constant)
-    systems = [own._replace(c=to + share * (own.c - to)) for own, to in zip(fit.systems, constant.T, strict=True)]
-    determined = shape.n_entries + share * (fit.determined - shape.n_entries)
-    fit = replace(fit, B=B, systems=systems, determined=determined)
-    mean = products.mean
+    fit, mean, shape = at_one(sigma.fit, share), products.mean, sigma.fit.shape
     L = np.diag(np.sqrt(np.diagonal(mean))) if shape.separate else reference_factor(mean)
     back = np.linalg.inv(L)
     S = back @ to_matrices(products.cells.sums, "full", shape.d) @ back.T
@@ -114,17 +107,36 @@ def varying_less(sigma: Sigma, products: ResidualProducts, X: Float, share: floa
     return sigma._replace(L=L * np.sqrt(level), fit=fit, simplest=None)
 
 
-def noises_seem_correlated(sigma: Sigma, products: ResidualProducts, X: Float) -> bool:
-    """Whether one full covariance for all places predicts new data better than a diagonal Σ, as far as own ones tell.
+def at_one(fit: CovarianceFit, share: float = 0.0) -> CovarianceFit:
+    """The fit whose H differs by a share of what it did from that for which C is one."""
+    shape = fit.shape
+    one = np.zeros_like(fit.B)
+    one[0] = fit.link.at_one * np.equal(*entries(shape.structure, shape.d))
+    systems = [own._replace(c=to + share * (own.c - to)) for own, to in zip(fit.systems, one.T, strict=True)]
+    determined = shape.n_entries + share * (fit.determined - shape.n_entries)
+    return replace(fit, B=one + share * (fit.B - one), systems=systems, determined=determined)
 
-    Fitted to n of them, it loses ½ n d (d + 1) / (n − d − 1) nats more on new data than on its own, and a diagonal
-    one n d / (n − 2): Akaike's criterion for few normal data. A test that asks for more, as for many data, would leave
-    out correlations that constants have.
+
+def correlated_mean(sigma: Sigma, products: ResidualProducts, X: Float) -> Float | None:
+    """One covariance (d, d) for all places with correlations, if it should predict new data better than a diagonal Σ.
+
+    A test as for many data would leave out correlations that constants have. So they are shrunk, to the share 1 − a of
+    what they are, where a is the sum of their variances over that of their squares (Schäfer and Strimmer, 2005). As
+    they are, they lose ½ n d (d + 1) / (n − d − 1) nats more on new data than on their own, and a diagonal matrix
+    n d / (n − 2): Akaike's criterion for few normal data. The share of the difference must be gained.
     """
     d, n = len(sigma.L), len(X)
     if not sigma.fit.shape.separate or d == 1 or n <= d + 1:
-        return False
-    own, S = sigma.of_features(X), to_matrices(products.cells.sums, "full", d)
-    lost = (np.linalg.slogdet(own)[1] + np.trace(np.linalg.solve(own, S), axis1=1, axis2=2)).mean()
-    gain = 0.5 * n * float(lost - np.linalg.slogdet(products.mean)[1] - d)
-    return gain > n * d * (0.5 * (d + 1) / (n - d - 1) - 1 / (n - 2))
+        return None
+    unit = np.sqrt(np.diagonal(products.mean))
+    squares = (products.mean / np.outer(unit, unit))[np.tril_indices(d, -1)] ** 2
+    kept = max(0.0, 1 - float(((1 - squares) ** 2).sum() / n / max(squares.sum(), 1e-300)))
+    mean = np.where(np.eye(d, dtype=bool), 1.0, kept) * products.mean
+    S, own = to_matrices(products.cells.sums, "full", d), sigma.of_features(X)
+    gain = n * (_loss(own, S) - _loss(np.tile(mean, (n, 1, 1)), S))
+    return mean if gain > kept * n * d * (0.5 * (d + 1) / (n - d - 1) - 1 / (n - 2)) else None
+
+
+def _loss(sigma: Float, S: Float) -> float:
+    """The mean nll of products S (n, d, d) with covariances (n, d, d)."""
+    return 0.5 * float((np.linalg.slogdet(sigma)[1] + np.trace(np.linalg.solve(sigma, S), axis1=1, axis2=2)).mean())

@@ -40,10 +40,11 @@ from itofit.learning.automatic.drift import (
 from itofit.learning.automatic.few_data import (
     FEW_ROWS,
     NEAR_CONSTANTS,
+    at_one,
     best_constants,
+    correlated_mean,
     gains_little,
     nearer_to_constant,
-    noises_seem_correlated,
     varying_less,
 )
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
@@ -274,8 +275,10 @@ class Automatic:
         drift = drift._replace(drift=nearer_to_constant(drift.drift, best_constants(drift.rows)[0]))
         products = self.residual_products(drift)
         sigma = varying_less(covariance.sigma, products, X)
-        if self.task.options.structure == "auto" and noises_seem_correlated(sigma, products, X):
-            sigma = self._constant(products, Shape("full", self.d))
+        mean = correlated_mean(sigma, products, X) if self.task.options.structure == "auto" else None
+        if mean is not None:
+            full = self._constant(products._replace(mean=mean), Shape("full", self.d))
+            sigma = full._replace(fit=at_one(full.fit))
         return drift, covariance._replace(sigma=sigma, near_constants=True)
 
     def learned(self, drift: LearnedDrift, covariance: LearnedSigma) -> Learned:
