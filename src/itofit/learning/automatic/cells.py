@@ -94,10 +94,15 @@ class Plan:
         Of the folds and the subset.
     search_rows : int, optional
         The number of transitions above which they are gathered or drawn from.
+    few : bool
+        Whether folds are made of single transitions, whatever tracks they belong to: of so few that their tracks have
+        little in common.
     """
 
-    def __init__(self, survey: Survey, scaling: Scaling, seed: int, search_rows: int | None = None) -> None:
-        self.survey, self.n_rows, self.scaling, self.seed = survey, survey.n_rows, scaling, seed
+    def __init__(
+        self, survey: Survey, scaling: Scaling, seed: int, search_rows: int | None = None, *, few: bool = False
+    ) -> None:
+        self.survey, self.n_rows, self.scaling, self.seed, self.few = survey, survey.n_rows, scaling, seed, few
         self.n_inputs = m = len(scaling.shift)
         limit = _most_alone(m) if search_rows is None else search_rows
         self.gathered = search_rows is None and are_gathered(survey.n_rows, m)
@@ -121,7 +126,7 @@ class Plan:
 
     def with_rows(self, n: int) -> Plan:
         """The same for a subset of n transitions."""
-        return Plan(self.survey, self.scaling, self.seed, n)
+        return Plan(self.survey, self.scaling, self.seed, n, few=self.few)
 
     @property
     def follows_tracks(self) -> bool:
@@ -141,11 +146,11 @@ class Plan:
 
     def folds(self, block: Transitions, index: int) -> Int:
         """The fold of each row of a block."""
-        if self.fold_of_group is not None:
+        if not self.few and self.fold_of_group is not None:
             assert block.groups is not None
             labels, place = np.unique(block.groups, return_inverse=True)
             return np.array([self.fold_of_group[label] for label in labels.tolist()])[place]
-        if block.groups is not None and self.n_rows <= SHORT_TRACK:
+        if not self.few and block.groups is not None and self.n_rows <= SHORT_TRACK:
             return np.arange(len(block)) * FOLDS // len(block)
         rng = np.random.default_rng([self.seed, 1, index])
         return rng.permutation(len(block)) % FOLDS

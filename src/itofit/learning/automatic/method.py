@@ -37,6 +37,16 @@ from itofit.learning.automatic.drift import (
     odds_of_terms,
     weighted_drift,
 )
+from itofit.learning.automatic.few_data import (
+    FEW_ROWS,
+    NEAR_CONSTANTS,
+    at_one,
+    best_constants,
+    correlated_mean,
+    gains_little,
+    nearer_to_constant,
+    varying_less,
+)
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
 from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_of_rows, products_on_grid
 from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
@@ -51,6 +61,7 @@ from itofit.learning.pipeline import Correction, Learned, Task
 from itofit.learning.spread import Posterior, spread_series
 from itofit.learning.steps import undo_step
 from itofit.learning.verdicts import check_noise
+from itofit.matrices.links import Shape
 from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
 from itofit.model.likelihood import BATCH_ROWS
 from itofit.model.training import SWITCHED_OFF, Candidate, LearnedFunction
@@ -90,17 +101,27 @@ class LearnedSigma(NamedTuple):
     sigma: Sigma
     searched: Searched
     candidates: tuple[Candidate, ...]
+    near_constants: bool = False  # whether it and the drift were moved to constants, see `few_data`
 
 
 class Automatic:
-    """The default method, for `itofit.learning.pipeline`: what the user has not set is chosen from the data."""
+    """The default method, for `itofit.learning.pipeline`: what the user has not set is chosen from the data.
 
-    def __init__(self, task: Task) -> None:
+    Parameters
+    ----------
+    task : Task
+    of_states : bool
+        Whether its data are not those of the user but drawn states, of which functions are to be learned as they seem:
+        however few they are, nothing is moved to constants.
+    """
+
+    def __init__(self, task: Task, *, of_states: bool = False) -> None:
         self.task, self.data, self.bar, self.d = task, task.data, task.bar, task.data.n_outputs
         self.arff, self.covariance_arff = task.options.drift_parameters, task.options.covariance_parameters
         self.scaling = Scaling.of(task.survey.low, task.survey.high, np.zeros(self.d))
         self.features = KnownFeatures()
-        self.plan = Plan(task.survey, self.scaling, int(task.rng.integers(2**63)), self.arff.search_rows)
+        self.few = task.survey.n_rows <= FEW_ROWS and not of_states
+        self.plan = Plan(task.survey, self.scaling, int(task.rng.integers(2**63)), self.arff.search_rows, few=self.few)
 
     def drift(self, before: LearnedDrift | None = None, noise: LearnedSigma | None = None) -> LearnedDrift:
         """By generalised least squares: with one covariance for all places, or with that which was learned."""
@@ -234,6 +255,8 @@ class Automatic:
     def on_all_rows(self, drift: LearnedDrift, covariance: LearnedSigma) -> tuple[LearnedDrift, LearnedSigma]:
         """With amplitudes from all transitions, where they came from a subset, or from cells that are too coarse."""
         n_rows, sigma = self.task.survey.n_rows, covariance.sigma
+        if self.few and not self.plan.drawn:
+            return self._of_few_rows(drift, covariance)
         all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
         with one_blas_thread:
             if self.plan.drawn or noise_changes_within_cells(drift.cells, sigma, self.plan.side):
@@ -242,6 +265,21 @@ class Automatic:
             if self.plan.follows_tracks and n_rows < ROWS_IN_CELL * len(drift.cells.u):
                 return drift._replace(drift=all_rows.improved_drift(drift.drift)), covariance
         return drift, covariance
+
+    def _of_few_rows(self, drift: LearnedDrift, covariance: LearnedSigma) -> tuple[LearnedDrift, LearnedSigma]:
+        """Both nearer to constants, if few transitions are hardly more likely with them; ridges are obeyed if set."""
+        X = self.features(covariance.sigma.basis, drift.cells.u)
+        set_by_hand = self.arff.ridge is not None or self.covariance_arff.ridge is not None
+        if set_by_hand or not gains_little(drift.rows, drift.drift, covariance.sigma.of_features(X)):
+            return drift, covariance
+        drift = drift._replace(drift=nearer_to_constant(drift.drift, best_constants(drift.rows)[0]))
+        products = self.residual_products(drift)
+        sigma = varying_less(covariance.sigma, products, X)
+        mean = correlated_mean(sigma, products, X) if self.task.options.structure == "auto" else None
+        if mean is not None:
+            full = self._constant(products._replace(mean=mean), Shape("full", self.d))
+            sigma = full._replace(fit=at_one(full.fit))
+        return drift, covariance._replace(sigma=sigma, near_constants=True)
 
     def learned(self, drift: LearnedDrift, covariance: LearnedSigma) -> Learned:
         """Both as parts of a model."""
@@ -257,7 +295,7 @@ class Automatic:
             limits=limits,
             factor=sigma.L,
             candidates=covariance.candidates,
-            searched_on=self.plan.how,
+            searched_on=self.plan.how + NEAR_CONSTANTS * covariance.near_constants,
         )
 
     def without_step(self, drift: LearnedDrift, covariance: LearnedSigma) -> Correction:
@@ -295,8 +333,13 @@ class Automatic:
             new = min(new, simple, key=lambda each: each.cv_nll)
         if sigma.constant or (new.ridges < SWITCHED_OFF).any():
             return Sigma(sigma.basis, L, new)
+        return self._constant(products, fit.shape)
+
+    def _constant(self, products: ResidualProducts, shape: Shape) -> Sigma:
+        """The covariance that is the same everywhere."""
+        (L, S), cells = products.in_units(shape.structure), products.cells
         alone = Products.of(features_at(None, cells.u), S, cells.count, cells.fold)
-        return Sigma(None, L, fit_covariance(alone, None, simplest, fit.shape))
+        return Sigma(None, L, fit_covariance(alone, None, self.task.options.links[0], shape))
 
     # Functions of a model
 

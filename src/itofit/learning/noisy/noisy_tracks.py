@@ -103,7 +103,7 @@ def fit_through_noise(task: Task, lags: LagProducts, known: Float | None, rounds
 def _fitted(task: Task, data: Transitions, tracks: Tracks, noise: Float, *, known: bool) -> Fitted:
     """The default pipeline on drawn tracks, and scoring from there."""
     own = replace(task, data=data, survey=survey(data, task.bar))
-    method = Automatic(own)
+    method = Automatic(own, of_states=True)
     drift, covariance = functions_of_one_step(method)
     scheme: Scheme = "corrected" if task.options.corrects_step(task.data.kind) else "euler"
     sigma = with_features(covariance.sigma, drift)

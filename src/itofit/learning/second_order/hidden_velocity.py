@@ -142,7 +142,7 @@ def drawn_states_of(
 def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior, *, known: bool) -> FromPositions:
     """Functions found with drawn states, their amplitudes from the positions."""
     own = replace(task, data=states, survey=survey(states, task.bar))
-    method = Automatic(own)
+    method = Automatic(own, of_states=True)
     drift, covariance = functions_of_one_step(method)
     d = states.n_outputs
     sigma = with_features(covariance.sigma, drift) if d == 1 else covariance.sigma

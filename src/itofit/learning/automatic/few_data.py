@@ -1,0 +1,142 @@
+"""Few data get a simple answer: what they say too little about is moved most of the way to constants.
+
+With few transitions a fit that looks better than constants may be worse, and nothing in the data tells for sure: terms
+were chosen and noise was measured by the same rows. But between a fit and constants there is a middle. The drift
+f̄ + w (f − f̄), with the best constant f̄, has 1 − (1 − w)² of the gain of f where that is right, and only w² of its
+loss where it is all noise. So up to FEW_ROWS transitions, a fit whose likelihood gains less than a clear amount over
+that of the best constants f̄ and Σ̄ is replaced by this drift and by a Σ that varies w times as much, around the mean of
+what the drift leaves over.
+
+Amplitudes that are moved stay what a least-squares problem was solved for, with other values. So error bars hold the
+distance from that solution as a bias, see `itofit.learning.spread`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from itofit._checks import Float
+from itofit.learning.automatic.candidates import ResidualProducts
+from itofit.learning.automatic.covariance import CovarianceFit
+from itofit.learning.automatic.drift import Drift, DriftCells
+from itofit.learning.automatic.sigma import Sigma
+from itofit.matrices.symmetric import entries, reference_factor, to_matrices
+
+FEW_ROWS = 400
+"""Transitions up to which all this is done."""
+KEPT = 0.4
+"""Share of what was learned, beyond constants, that is kept of a fit that gains little."""
+CLEAR_GAIN = 0.3
+"""Nats per transition and output that the likelihood of a fit must gain over that of constants to be kept as it is."""
+CLEAR_IN_ALL = 30.0
+"""Nats per output, of all transitions together, that are as good: more transitions need to gain less."""
+NEAR_CONSTANTS = (
+    f"; these few are hardly more likely than with constants, to which f and Σ were moved {1 - KEPT:.0%} of the way"
+)
+"""What the summary says of a fit that gains little, after on how many transitions frequencies were searched."""
+
+
+def best_constants(cells: DriftCells) -> tuple[Float, Float]:
+    """The drift (d,) and covariance (d, d) of largest likelihood that are the same everywhere."""
+    drift = cells.moves.sum(axis=0) / cells.duration.sum()
+    residuals = (cells.moves - cells.duration[:, None] * drift) / np.sqrt(cells.duration)[:, None]
+    return drift, residuals.T @ residuals / len(residuals)
+
+
+def gains_little(cells: DriftCells, drift: Drift, sigma: Float) -> bool:
+    """Whether few transitions, one in each cell, are hardly more likely than with constants.
+
+    Parameters
+    ----------
+    cells : DriftCells
+    drift : Drift
+    sigma : array of shape (n, d, d)
+        Σ at the cells.
+    """
+    n, d = cells.moves.shape
+    values = drift.intercept + cells.X @ drift.c
+    residuals = (cells.moves - cells.duration[:, None] * values) / np.sqrt(cells.duration)[:, None]
+    white = np.linalg.solve(sigma, residuals[:, :, None])[:, :, 0]
+    loss = 0.5 * float((np.linalg.slogdet(sigma)[1] + (residuals * white).sum(axis=1)).mean())
+    gain = 0.5 * (np.linalg.slogdet(best_constants(cells)[1])[1] + d) - loss
+    return bool(gain < min(CLEAR_GAIN, CLEAR_IN_ALL / n) * d)
+
+
+def nearer_to_constant(drift: Drift, constant: Float, share: float = KEPT) -> Drift:
+    """The drift f̄ + w (f − f̄) for a constant f̄ (d,) and a share w, also without each fold of the data."""
+
+    def moved(intercept: Float, c: Float) -> tuple[Float, Float]:
+        return constant + share * (intercept - constant), share * c
+
+    d, size = len(constant), len(drift.c) + 1
+    goal = np.zeros((d, size))
+    goal[:, 0] = constant / drift.unit
+    goals = np.split(goal.ravel(), len(drift.systems))
+    intercept, c = moved(drift.intercept, drift.c)
+    return replace(
+        drift,
+        intercept=intercept,
+        c=c,
+        determined=d + share * (drift.determined - d),
+        folds=[moved(*fold) for fold in drift.folds],
+        systems=[own._replace(c=to + share * (own.c - to)) for own, to in zip(drift.systems, goals, strict=True)],
+    )
+
+
+def varying_less(sigma: Sigma, products: ResidualProducts, X: Float, share: float = KEPT) -> Sigma:
+    """A covariance whose H differs w times as much from that of a constant, at the level that suits residuals.
+
+    Parameters
+    ----------
+    sigma : Sigma
+    products : ResidualProducts
+        Of the drift that it belongs to.
+    X : array of shape (n, R)
+        Features at the cells.
+    share : float
+        w.
+    """
+    fit, mean, shape = at_one(sigma.fit, share), products.mean, sigma.fit.shape
+    L = np.diag(np.sqrt(np.diagonal(mean))) if shape.separate else reference_factor(mean)
+    back = np.linalg.inv(L)
+    S = back @ to_matrices(products.cells.sums, "full", shape.d) @ back.T
+    relative = np.diagonal(np.linalg.solve(fit.at(X), S), axis1=1, axis2=2).mean(axis=0)
+    level = relative if shape.separate else np.full(shape.d, relative.mean())
+    return sigma._replace(L=L * np.sqrt(level), fit=fit, simplest=None)
+
+
+def at_one(fit: CovarianceFit, share: float = 0.0) -> CovarianceFit:
+    """The fit whose H differs by a share of what it did from that for which C is one."""
+    shape = fit.shape
+    one = np.zeros_like(fit.B)
+    one[0] = fit.link.at_one * np.equal(*entries(shape.structure, shape.d))
+    systems = [own._replace(c=to + share * (own.c - to)) for own, to in zip(fit.systems, one.T, strict=True)]
+    determined = shape.n_entries + share * (fit.determined - shape.n_entries)
+    return replace(fit, B=one + share * (fit.B - one), systems=systems, determined=determined)
+
+
+def correlated_mean(sigma: Sigma, products: ResidualProducts, X: Float) -> Float | None:
+    """One covariance (d, d) for all places with correlations, if it should predict new data better than a diagonal Σ.
+
+    A test as for many data would leave out correlations that constants have. So they are shrunk, to the share 1 − a of
+    what they are, where a is the sum of their variances over that of their squares (Schäfer and Strimmer, 2005). As
+    they are, they lose ½ n d (d + 1) / (n − d − 1) nats more on new data than on their own, and a diagonal matrix
+    n d / (n − 2): Akaike's criterion for few normal data. The share of the difference must be gained.
+    """
+    d, n = len(sigma.L), len(X)
+    if not sigma.fit.shape.separate or d == 1 or n <= d + 1:
+        return None
+    unit = np.sqrt(np.diagonal(products.mean))
+    squares = (products.mean / np.outer(unit, unit))[np.tril_indices(d, -1)] ** 2
+    kept = max(0.0, 1 - float(((1 - squares) ** 2).sum() / n / max(squares.sum(), 1e-300)))
+    mean = np.where(np.eye(d, dtype=bool), 1.0, kept) * products.mean
+    S, own = to_matrices(products.cells.sums, "full", d), sigma.of_features(X)
+    gain = n * (_loss(own, S) - _loss(np.tile(mean, (n, 1, 1)), S))
+    return mean if gain > kept * n * d * (0.5 * (d + 1) / (n - d - 1) - 1 / (n - 2)) else None
+
+
+def _loss(sigma: Float, S: Float) -> float:
+    """The mean nll of products S (n, d, d) with covariances (n, d, d)."""
+    return 0.5 * float((np.linalg.slogdet(sigma)[1] + np.trace(np.linalg.solve(sigma, S), axis1=1, axis2=2)).mean())
