@@ -9,6 +9,7 @@ from scipy.linalg import solve_continuous_lyapunov
 
 import itofit
 from itofit import ExtrapolationWarning, InputError, Transitions, dynamics
+from itofit.dynamics.answers import Edge
 from itofit.dynamics.chain import bernoulli, jumps_of
 from itofit.dynamics.mesh import Mesh, mesh_of, positive_steps
 from itofit.dynamics.motion import motion_of
@@ -224,14 +225,49 @@ def test_one_variable_produces_no_entropy():
     assert "detailed balance" in str(answer)
 
 
-def test_a_system_that_escapes_says_so():
-    for f in (lambda x: x, lambda x: 0 * x):
-        sde = KnownSDE(f=f, sigma=constant(np.eye(1)))
-        with pytest.warns(ExtrapolationWarning, match="no stationary density"):
-            density = dynamics.stationary_density(sde, box=(-3, 3))
-        assert density.edge.escapes
-        assert density.edge.mass > 0.04
-        assert "walls hold the state" in str(density)
+@pytest.mark.parametrize("f", [lambda x: x, lambda x: 0 * x, lambda x: 0 * x + 5, lambda x: 3 * x**2 - 3])
+def test_a_system_that_escapes_says_so(f):
+    """Also one that is driven so strongly against a wall that nearly all is in the last cells."""
+    sde = KnownSDE(f=f, sigma=constant(np.eye(1)))
+    with pytest.warns(ExtrapolationWarning, match="no stationary density"):
+        density = dynamics.stationary_density(sde, box=(-3, 3))
+    assert density.edge.escapes
+    assert density.edge.mass > 0.04
+    assert "walls hold the state" in str(density)
+
+
+def test_every_answer_about_the_long_run_says_that_a_system_escapes():
+    sde = KnownSDE(f=lambda x: 0 * x + 5, sigma=constant(np.eye(1)))
+    for question in (
+        dynamics.quasi_potential,
+        dynamics.probability_current,
+        dynamics.relaxation_times,
+        dynamics.autocorrelation,
+        dynamics.entropy_production,
+    ):
+        with pytest.warns(ExtrapolationWarning, match="escapes from the range of the data: 77.7% of the probability"):
+            answer = question(sde, box=(-3, 3))
+        assert "it has no stationary density" in str(answer)
+
+
+def test_modes_of_one_variable_do_not_turn_however_strong_the_wind():
+    """Between walls, a drift b has the rates b²/4D + D (kπ/L)²."""
+    b, D, length = 0.5, 0.045, 9.0
+    sde = KnownSDE(f=lambda x: 0 * x + b, sigma=constant(np.array([[np.sqrt(2 * D)]])))
+    with pytest.warns(ExtrapolationWarning):
+        found = dynamics.relaxation_times(sde, box=(0, length))
+    k = np.arange(1, 4)
+    assert (found.frequencies.value == 0).all()
+    assert found.value == pytest.approx(1 / (b**2 / (4 * D) + D * (k * np.pi / length) ** 2), rel=1e-3)
+    curve = np.sign(found.modes[0] * np.sign(found.modes[0, -1]))
+    assert np.count_nonzero(np.diff(curve)) == 1
+
+
+def test_the_edge_is_told_in_words():
+    assert str(Edge(0.0011, 0.0, escapes=False)) == (
+        "0.11% of the probability is at the edge of the range, where the flow points inwards"
+    )
+    assert str(Edge(0.02, 0.3, escapes=False)).endswith("of the range, over which 0.3 would flow per time")
 
 
 def test_a_system_that_is_cut_off_does_not_escape():

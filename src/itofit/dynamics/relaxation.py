@@ -16,10 +16,11 @@ from itofit.dynamics.axes import axes_or_new
 from itofit.dynamics.by_simulation import simulated_correlations
 from itofit.dynamics.chain import jumps_of
 from itofit.dynamics.drawn import LOOKS, draw_modes
+from itofit.dynamics.long_run import edge_in_long_run
 from itofit.dynamics.mesh import Mesh
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
 from itofit.dynamics.questions import MOST_VARIABLES, Cells, Method, Question, question_of, solved
-from itofit.dynamics.solving import correlations, slowest, stationary
+from itofit.dynamics.solving import REAL, correlations, slowest, stationary
 from itofit.model.sde import SDE
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def relaxation_times(
             samples=1 / np.maximum(own[:, :k], 1e-300),
             scale="log",
             grid_error=float(errors[:k].max()),
+            edge=edge_in_long_run(question),
             unit=sde.units.time,
             units=sde.units,
             frequencies=Answer(
@@ -146,7 +148,7 @@ def _modes(
     """
     L = jumps_of(mesh, b, D, underdamped=question.motion.underdamped, moments=True).matrix()
     values, vectors = slowest(L, 2 * k + 2)
-    turns = np.abs(values.imag) > 1e-6 * np.abs(values)
+    turns = np.abs(values.imag) > REAL * np.abs(values)
     values = np.where(turns, values, values.real + 0j)
     one_of_pair = np.flatnonzero(values.imag >= 0)
     if len(one_of_pair) < k:
@@ -263,6 +265,7 @@ def autocorrelation(
         value=found.value,
         samples=found.samples,
         grid_error=float(np.abs(found.grid_errors * found.value).max()),
+        edge=edge_in_long_run(question),
         times=lags,
         names=motion.names,
         units=motion.units,
