@@ -15,6 +15,7 @@ from itofit.dynamics.mesh import Mesh, mesh_of, positive_steps
 from itofit.dynamics.motion import motion_of
 from itofit.dynamics.solving import correlations, slowest, stationary
 from itofit.dynamics.zero_lines import zero_lines
+from itofit.looking.plot.portraits import _beside_observed
 from itofit.model.known import KnownSDE
 
 mpl.use("Agg")
@@ -744,3 +745,16 @@ def test_plots_of_dynamics(learned):
     with pytest.raises(InputError, match="one variable"):
         itofit.plot.passage_times(plane, targets={"x1": (1, None)}, box=box_of(C))
     pyplot.close("all")
+
+
+@pytest.mark.parametrize("system", [PLANE, SPACE])
+def test_the_observed_density_is_smoothed_as_the_learned_one(system):
+    """States from the stationary density itself have the same density, up to what chance makes of 20,000 of them."""
+    sde, C = linear(*system)
+    answer = dynamics.stationary_density(sde, box=box_of(C), samples=0)
+    states = np.random.default_rng(0).multivariate_normal(np.zeros(len(C)), C, 20_000)
+    x, y, learned, seen = _beside_observed(answer, states)
+    assert learned.shape == seen.shape == (len(x), len(y))
+    area = (x[1] - x[0]) * (y[1] - y[0])
+    assert learned.sum() * area == pytest.approx(1, abs=1e-3)
+    assert 0.5 * np.abs(learned - seen).sum() * area < 0.05
