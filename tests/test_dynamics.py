@@ -251,6 +251,22 @@ def test_every_answer_about_the_long_run_says_that_a_system_escapes():
         assert "it has no stationary density" in str(answer)
 
 
+@pytest.mark.filterwarnings("ignore:this system escapes")
+def test_an_outlook_tells_of_the_edge_once():
+    sde = KnownSDE(f=lambda x: 0 * x + 5, sigma=constant(np.eye(1)))
+    found = dynamics.outlook(sde, box=(-3, 3))
+    assert sum(answer.edge is not None for answer in found.answers) == 2
+    assert str(found).count("it has no stationary density") == 1
+    assert "entropy production: 0" in str(found)
+
+
+def test_curves_of_correlations_that_turn_are_smooth():
+    """exp(−t/10) cos 5t turns 32 times within four relaxation times: 24 places for each of them."""
+    sde, C = linear(np.array([[-0.1, 5.0], [-5.0, -0.1]]), np.eye(2))
+    found = dynamics.autocorrelation(sde, box=box_of(C), cells=40)
+    assert len(found.times) == pytest.approx(24 * 40 * 5 / (2 * np.pi), rel=0.1)
+
+
 def test_modes_of_one_variable_do_not_turn_however_strong_the_wind():
     """Between walls, a drift b has the rates b²/4D + D (kπ/L)²."""
     b, D, length = 0.5, 0.045, 9.0

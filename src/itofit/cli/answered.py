@@ -66,7 +66,7 @@ def dynamics(
     if as_json:
         print_json({"units": sde.units.as_dict(), "answers": [_facts(answer) for answer in answers]})
     else:
-        print_text("\n".join(map(str, answers)))
+        print_text(str(answers_of.Outlook(answers)))
     if output is not None:
         print_aside(f"figure: {output}")
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 DEFAULT_SPAN, DEFAULT_TIMES = 4.0, 81
 """Of an autocorrelation function: slowest relaxation times that it covers, and number of times."""
+TIMES_PER_TURN, MOST_TIMES = 24, 1001
+"""Of one that turns: times for each turn, so that its curve is smooth, and altogether."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -215,7 +217,7 @@ def autocorrelation(
     ----------
     sde : SDE
     times : array of shape (n_times,), optional
-        From zero on; by default 81 up to four times the slowest relaxation time.
+        From zero on; by default 81 up to four times the slowest relaxation time, more if the slowest mode turns.
     covariates, box, cells, samples, rng, method
         As for `stationary_density`.
 
@@ -236,7 +238,9 @@ def autocorrelation(
             raise InputError("times must be given if the answer comes from simulation, such as np.linspace(0, 10, 101)")
         rough = question_of(sde, covariates, box, cells, 0, None)
         slow, _ = _modes(rough, rough.coarse, *motion.flow_and_noise(rough.coarse.centres), 1)
-        lags = np.linspace(0, -DEFAULT_SPAN / float(slow[0].real), DEFAULT_TIMES)
+        span = -DEFAULT_SPAN / float(slow[0].real)
+        turns = span * abs(float(slow[0].imag)) / (2 * np.pi)
+        lags = np.linspace(0, span, int(np.clip(TIMES_PER_TURN * turns + 1, DEFAULT_TIMES, MOST_TIMES)))
     else:
         lags = np.atleast_1d(float_array("times", times))
     if lags.ndim != 1 or not len(lags) or (lags < 0).any():
