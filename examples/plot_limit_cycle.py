@@ -32,8 +32,8 @@ data = itofit.Transitions.from_trajectories(np.stack(tracks, axis=1), dt=H, name
 sde = itofit.fit(data, rng=0)
 
 # %%
-# The period is that of the flow without noise, π here. The slowest mode turns once in about as long while it decays: its
-# relaxation time, over the period, is for how many rounds the clock keeps time.
+# The period is that of the flow without noise, π here. The slowest mode turns once in about as long while it decays:
+# its relaxation time, over the period, is for how many rounds the clock keeps time.
 
 period = dynamics.period(sde, samples=20, rng=0)
 times = dynamics.relaxation_times(sde, n=1, samples=20, rng=0)
