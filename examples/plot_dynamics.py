@@ -73,4 +73,25 @@ print(sides)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 time.plot(left)
-itofit.plot.density(sde, data, rng=0, ax=right)
+sides.plot(right)
+
+# %%
+# What it looks like in the long run
+# ----------------------------------
+#
+# The stationary density, with contours of what was observed beside its own, and the landscape that it makes: minus its
+# logarithm, a quasi-potential, as a system that is not in balance has no potential.
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+itofit.plot.density(sde, data, rng=0, ax=left)
+dynamics.quasi_potential(sde, samples=0).plot(right)
+
+# %%
+# How fast it forgets
+# -------------------
+#
+# The slowest mode is which of the wells it is in; x forgets with its relaxation time, y much sooner.
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+dynamics.relaxation_times(sde, samples=0).plot(left)
+dynamics.autocorrelation(sde, samples=20, rng=0).plot(right)

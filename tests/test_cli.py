@@ -702,10 +702,14 @@ def test_commands_that_need_a_model_say_so_of_a_formula(folder, tmp_path):
     data = itofit.read_transitions(folder / "tracks.csv", time="t", state="pos", track="cell")
     itofit.fit(data, rng=0).formula(data, degree=1).save(tmp_path / "formula.npz")
     model, files = tmp_path / "formula.npz", (folder / "tracks.csv", "-o", tmp_path / "page.html")
-    for command, rest in (("dynamics", ()), ("compare", (model,)), ("report", files)):
+    for command, rest in (("compare", (model,)), ("report", files)):
         result = call(command, model, *rest)
         assert result.exit_code == 2
         assert "holds a formula: this command takes the model that" in " ".join(result.output.split())
+    answers = call("dynamics", model, "--samples", "5")
+    assert answers.exit_code == 0, answers.output
+    assert "relaxation times:" in answers.output
+    assert "(95 % interval" in answers.output
 
 
 def test_every_option_of_the_table_exists():

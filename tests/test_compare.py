@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 import itofit
 from itofit import InputError, Transitions
 from itofit.cli import app
-from itofit.looking.compare.comparison import AnswerDifference, simultaneous_band
+from itofit.looking.compare.compared_answers import AnswerDifference
+from itofit.looking.compare.comparison import simultaneous_band
 from itofit.looking.compare.condition_test import Drawn, Polynomials, _spread_by_drift, condition_tests
 from itofit.model.finite_step import moments_of_step
 from itofit.model.known import KnownSDE
@@ -160,6 +161,46 @@ def test_answers_are_compared(conditions):
     assert found.interval[1] == pytest.approx(1.96 * found.std, rel=1e-4)
     with pytest.raises(InputError, match="the answer 'vector' must be one number"):
         itofit.compare(a, b, answers={"vector": lambda sde: sde.drift([0.1, 0.2])})
+    with pytest.raises(InputError, match="answers must be a dictionary of functions by their names, or True"):
+        itofit.compare(a, b, answers=["slope"])
+    with pytest.raises(InputError, match="answers must be functions of a model, got int for 'slope'"):
+        itofit.compare(a, b, answers={"slope": 3})
+
+
+def test_plain_numbers_are_computed_for_samples_too(conditions):
+    """Also one of NumPy, whose method called std is none of its error bars."""
+    _, (a, _, b) = conditions
+    (value,) = itofit.compare(a, b, answers={"drift": lambda sde: sde.drift([0.3])[0, 0]}).answers
+    std = np.hypot(*(sde.drift([0.3], return_std=True)[1][0, 0] for sde in (a, b)))
+    assert value.std == pytest.approx(std, rel=0.3)  # of 50 draws each, four of its standard errors
+    (slope,) = itofit.compare(a, b, answers={"slope": lambda sde: sde.drift_jacobian([0.3])[0, 0, 0]}).answers
+    assert np.isnan(slope.std)  # drawn equations have no such method
+    assert value.text(0.05).startswith(f"{value.difference:+.4g} ± {value.std:.2g} (95 % interval")
+
+
+def test_the_usual_answers_are_compared(conditions):
+    _, (a, same, b) = conditions
+    found = {own.name: own for own in itofit.compare(a, b, answers=True).answers}
+    assert {"number of stable points", "x of point 1, stable", "slowest relaxation time", "time from point 1 to 3"} <= (
+        set(found)
+    )
+    low, high = found["slowest relaxation time"].interval
+    assert low < found["slowest relaxation time"].difference < high
+    none = itofit.compare(a, same, answers=True).answers
+    assert all(own.interval[0] < 0 < own.interval[1] for own in none if own.std > 0)
+    text = str(itofit.compare(a, b, answers=True, names=("control", "treated")))
+    assert "control" in text.splitlines()[-len(found) - 1]
+
+
+def test_what_one_condition_alone_has_is_left_out():
+    """Two wells, and one: their points cannot be paired, but relaxation can be compared."""
+    rng = np.random.default_rng(3)
+    one = itofit.fit(relaxing(rng, 1.0, 3000, 0.05), rng=0)
+    two = itofit.fit(steps(rng, 3000, drift=2.0), rng=0)
+    found = {own.name: own for own in itofit.compare(one, two, answers=True).answers}
+    assert set(found) == {"number of stable points", "slowest relaxation time"}
+    assert found["number of stable points"].difference == 1
+    assert found["number of stable points"].text(0.05) == "+1"
 
 
 def test_errors_name_what_differs(conditions):

@@ -9,11 +9,13 @@ from scipy.linalg import solve_continuous_lyapunov
 
 import itofit
 from itofit import ExtrapolationWarning, InputError, Transitions, dynamics
+from itofit.dynamics.answers import Edge
 from itofit.dynamics.chain import bernoulli, jumps_of
 from itofit.dynamics.mesh import Mesh, mesh_of, positive_steps
 from itofit.dynamics.motion import motion_of
 from itofit.dynamics.solving import correlations, slowest, stationary
 from itofit.dynamics.zero_lines import zero_lines
+from itofit.looking.plot.portraits import _beside_observed
 from itofit.model.known import KnownSDE
 
 mpl.use("Agg")
@@ -224,14 +226,65 @@ def test_one_variable_produces_no_entropy():
     assert "detailed balance" in str(answer)
 
 
-def test_a_system_that_escapes_says_so():
-    for f in (lambda x: x, lambda x: 0 * x):
-        sde = KnownSDE(f=f, sigma=constant(np.eye(1)))
-        with pytest.warns(ExtrapolationWarning, match="no stationary density"):
-            density = dynamics.stationary_density(sde, box=(-3, 3))
-        assert density.edge.escapes
-        assert density.edge.mass > 0.04
-        assert "walls hold the state" in str(density)
+@pytest.mark.parametrize("f", [lambda x: x, lambda x: 0 * x, lambda x: 0 * x + 5, lambda x: 3 * x**2 - 3])
+def test_a_system_that_escapes_says_so(f):
+    """Also one that is driven so strongly against a wall that nearly all is in the last cells."""
+    sde = KnownSDE(f=f, sigma=constant(np.eye(1)))
+    with pytest.warns(ExtrapolationWarning, match="no stationary density"):
+        density = dynamics.stationary_density(sde, box=(-3, 3))
+    assert density.edge.escapes
+    assert density.edge.mass > 0.04
+    assert "walls hold the state" in str(density)
+
+
+def test_every_answer_about_the_long_run_says_that_a_system_escapes():
+    sde = KnownSDE(f=lambda x: 0 * x + 5, sigma=constant(np.eye(1)))
+    for question in (
+        dynamics.quasi_potential,
+        dynamics.probability_current,
+        dynamics.relaxation_times,
+        dynamics.autocorrelation,
+        dynamics.entropy_production,
+    ):
+        with pytest.warns(ExtrapolationWarning, match="escapes from the range of the data: 77.7% of the probability"):
+            answer = question(sde, box=(-3, 3))
+        assert "it has no stationary density" in str(answer)
+
+
+@pytest.mark.filterwarnings("ignore:this system escapes")
+def test_an_outlook_tells_of_the_edge_once():
+    sde = KnownSDE(f=lambda x: 0 * x + 5, sigma=constant(np.eye(1)))
+    found = dynamics.outlook(sde, box=(-3, 3))
+    assert sum(answer.edge is not None for answer in found.answers) == 2
+    assert str(found).count("it has no stationary density") == 1
+    assert "entropy production: 0" in str(found)
+
+
+def test_curves_of_correlations_that_turn_are_smooth():
+    """exp(−t/2) cos 4t turns five times within four relaxation times: 24 places for each of them."""
+    sde, C = linear(np.array([[-0.5, 4.0], [-4.0, -0.5]]), np.eye(2))
+    found = dynamics.autocorrelation(sde, box=box_of(C))
+    assert len(found.times) == pytest.approx(24 * 8 * 4 / (2 * np.pi), rel=0.05)
+
+
+def test_modes_of_one_variable_do_not_turn_however_strong_the_wind():
+    """Between walls, a drift b has the rates b²/4D + D (kπ/L)²."""
+    b, D, length = 0.5, 0.045, 9.0
+    sde = KnownSDE(f=lambda x: 0 * x + b, sigma=constant(np.array([[np.sqrt(2 * D)]])))
+    with pytest.warns(ExtrapolationWarning):
+        found = dynamics.relaxation_times(sde, box=(0, length))
+    k = np.arange(1, 4)
+    assert (found.frequencies.value == 0).all()
+    assert found.value == pytest.approx(1 / (b**2 / (4 * D) + D * (k * np.pi / length) ** 2), rel=1e-3)
+    curve = np.sign(found.modes[0] * np.sign(found.modes[0, -1]))
+    assert np.count_nonzero(np.diff(curve)) == 1
+
+
+def test_the_edge_is_told_in_words():
+    assert str(Edge(0.0011, 0.0, escapes=False)) == (
+        "0.11% of the probability is at the edge of the range, where the flow points inwards"
+    )
+    assert str(Edge(0.02, 0.3, escapes=False)).endswith("of the range, over which 0.3 would flow per time")
 
 
 def test_a_system_that_is_cut_off_does_not_escape():
@@ -708,3 +761,16 @@ def test_plots_of_dynamics(learned):
     with pytest.raises(InputError, match="one variable"):
         itofit.plot.passage_times(plane, targets={"x1": (1, None)}, box=box_of(C))
     pyplot.close("all")
+
+
+@pytest.mark.parametrize("system", [PLANE, SPACE])
+def test_the_observed_density_is_smoothed_as_the_learned_one(system):
+    """States from the stationary density itself have the same density, up to what chance makes of 20,000 of them."""
+    sde, C = linear(*system)
+    answer = dynamics.stationary_density(sde, box=box_of(C), samples=0)
+    states = np.random.default_rng(0).multivariate_normal(np.zeros(len(C)), C, 20_000)
+    x, y, learned, seen = _beside_observed(answer, states)
+    assert learned.shape == seen.shape == (len(x), len(y))
+    area = (x[1] - x[0]) * (y[1] - y[0])
+    assert learned.sum() * area == pytest.approx(1, abs=1e-3)
+    assert 0.5 * np.abs(learned - seen).sum() * area < 0.05

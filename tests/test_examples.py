@@ -187,6 +187,13 @@ def test_the_two_wells_have_answers():
     assert numbers("entropy production: #", text)[0] > 0.1
 
 
+def test_the_clock_has_its_period():
+    """Without noise a round takes π, and the error bar is a few hundredths."""
+    text = output_of("plot_limit_cycle.py")
+    assert numbers("period of the limit cycle: #", text)[0] == pytest.approx(3.1416, abs=0.15)
+    assert numbers("rounds until it has forgotten: #", text)[0] > 1
+
+
 def test_the_equation_in_a_line_is_found_and_none_where_there_is_none():
     found, none, told = output_of("plot_formula.py").split("dx = f dt + σ dW")[1:]
     assert re.search(r"f_x = \(.*\) x − \(.*\) x³\nΣ_x = \(\S+ ± \S+\)\n", found)

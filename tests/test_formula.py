@@ -308,6 +308,41 @@ def test_a_formula_evaluates_simulates_and_is_judged(well):
     assert np.all(formula.covariance(x)[:, 0] < high)
 
 
+def test_drawn_formulas_spread_as_the_errors_say(well):
+    """False-alarm rate: that a standard deviation of 400 draws is off by 20 % has a probability of 1e-8."""
+    _, _, formula = well
+    x = np.linspace(-1.4, 1.4, 6)
+    drawn = formula.sample(400, rng=0)
+    drifts, sigmas = drawn.drift(x), drawn.covariance(x)
+    assert drifts.shape == (400, 6, 1)
+    np.testing.assert_allclose(drifts.std(axis=0), formula.drift(x, return_std=True)[1], rtol=0.2)
+    np.testing.assert_allclose(sigmas.std(axis=0), formula.covariance(x, return_std=True)[1], rtol=0.2)
+    np.testing.assert_allclose(drawn[3].drift(x), drifts[3])
+    np.testing.assert_allclose(drawn[3].covariance(x), sigmas[3])
+    own = drawn.drift_at_own(x.reshape(1, 6, 1) + 0.01 * np.arange(400)[:, None, None])
+    np.testing.assert_allclose(own[7], drawn[7].drift(x + 0.07))
+    assert names(drawn[0]) == names(formula)
+    assert len(drawn[:5]) == 5
+    assert repr(drawn) == "SampledFormulas(400 times the terms of Formula(4 terms in 2 lines))"
+    np.testing.assert_array_equal(formula.sample(2, rng=1).drift(x), formula.sample(2, rng=1).drift(x))
+    with pytest.raises(InputError, match="n must be a whole number >= 1, got 0"):
+        formula.sample(0)
+
+
+def test_answers_of_a_formula_have_error_bars(well):
+    """The well at √(a/b) of a x − b x³ is as far off as a and b are."""
+    _, _, formula = well
+    points = itofit.dynamics.fixed_points(formula, samples=400, rng=0)
+    (a, b), C = formula.lines["f_x"].coefficients, formula.lines["f_x"].covariance
+    slope = 0.5 * np.sqrt(-a / b) * np.array([1 / a, -1 / b])
+    assert points.std[2, 0] == pytest.approx(np.sqrt(slope @ C @ slope), rel=0.2)
+    assert points.std[1, 0] == 0  # without a constant, all of them have it at zero
+    assert "x = 0: unstable" in str(points)
+    time = itofit.dynamics.first_passage_time(formula, -1, 1, samples=20, rng=0)
+    low, high = time.interval()
+    assert low < time.value < high
+
+
 def test_sigma_on_demand():
     """dx = −x dt + (0.5 + 0.4 x²) dW: σ is a short sum, and Σ its square."""
     rng = np.random.default_rng(3)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from itofit.looking.check import Diagnosis, Finding, check
     from itofit.looking.compare import Comparison, compare
     from itofit.looking.report import report
+    from itofit.model.formula.drawn_formulas import SampledFormulas
     from itofit.model.formula.formula_sde import Formula, load_formula
     from itofit.model.hidden.observed import States
     from itofit.model.learned import LearnedSDE, load
@@ -52,6 +53,7 @@ __all__ = [
     "MeasurementNoise",
     "ModelFileError",
     "PartedTransitions",
+    "SampledFormulas",
     "SampledSDEs",
     "States",
     "Training",
@@ -89,6 +91,7 @@ _LATER = {
     "MeasurementNoise": "model.measurement",
     "ModelFileError": "_checks",
     "PartedTransitions": "data.large.parts",
+    "SampledFormulas": "model.formula.drawn_formulas",
     "SampledSDEs": "model.sampled",
     "States": "model.hidden.observed",
     "Training": "model.training",

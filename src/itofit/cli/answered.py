@@ -12,10 +12,10 @@ import itofit
 from itofit import dynamics as answers_of
 from itofit._checks import InputError
 from itofit.cli.app import app, explained, print_aside, print_json, print_text
-from itofit.cli.arguments import Json, Model, Seed, check_picture, model_in, writing
+from itofit.cli.arguments import Json, Model, Seed, check_picture, equation_in, writing
 from itofit.cli.outside import drive_from, number_from
 from itofit.dynamics.answers import Answer
-from itofit.model.learned import LearnedSDE
+from itofit.model.sde import SDE
 from itofit.model.storage import whole_file
 
 SETS = "a number, an interval as in 0.5:1.5 or 0.5: (no end), or intervals by name as in x=0.5:,y=-1:1"
@@ -48,7 +48,7 @@ def dynamics(
         check_picture(output, model)
     if (start is None) != (target is None):
         raise InputError("--start and --target belong together: give both, or neither")
-    sde = model_in(model)
+    sde = equation_in(model)
     if covariates is not None and "=" not in covariates:
         raise InputError(f"--covariates must be values at which inputs are held, as in dose=1, got {covariates!r}")
     held = drive_from(covariates, sde, 1)
@@ -66,12 +66,12 @@ def dynamics(
     if as_json:
         print_json({"units": sde.units.as_dict(), "answers": [_facts(answer) for answer in answers]})
     else:
-        print_text("\n".join(map(str, answers)))
+        print_text(str(answers_of.Outlook(answers)))
     if output is not None:
         print_aside(f"figure: {output}")
 
 
-def states_from(option: str, text: str, sde: LearnedSDE) -> Any:  # noqa: ANN401
+def states_from(option: str, text: str, sde: SDE) -> Any:  # noqa: ANN401
     """A point or a set of states that --start or --target names."""
     parts = [part.strip() for part in text.split(",")]
     if all("=" in part for part in parts):
@@ -121,7 +121,7 @@ def _facts(answer: Answer) -> dict[str, Any]:
     return facts | {"unit": answer.unit, "grid_error": answer.grid_error, "notes": list(answer.notes)}
 
 
-def _draw(sde: LearnedSDE, answers: tuple[Answer, ...], options: dict[str, Any], output: Path) -> None:
+def _draw(sde: SDE, answers: tuple[Answer, ...], options: dict[str, Any], output: Path) -> None:
     """The figure of --output: the flow or the potential, the stationary density, and the last passage time."""
     from itofit.looking.plot.canvas import style  # noqa: PLC0415  (matplotlib)
 

@@ -32,6 +32,9 @@ def compare(
     ] = None,
     level: Annotated[float, typer.Option(help="Probability of a difference that is not there.")] = 0.05,
     samples: Annotated[int, typer.Option(help="Equations drawn from each posterior, for the bands.")] = 200,
+    answers: Annotated[
+        bool, typer.Option("--answers", help="Compare also fixed points, relaxation and passage times, entropy.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A picture, .png, .svg or .pdf.", show_default=False)
     ] = None,
@@ -46,7 +49,9 @@ def compare(
         check_picture(output, *needed, purpose="itofit compare --output")
     models = model_in(first), model_in(second)
     data = [None if path is None else columns.read([str(path)]) for path in (data_first, data_second)]
-    comparison = itofit.compare(*models, *data, names=(first.stem, second.stem), level=level, samples=samples, rng=seed)
+    comparison = itofit.compare(
+        *models, *data, names=(first.stem, second.stem), level=level, samples=samples, answers=answers, rng=seed
+    )
     if as_json:
         print_json(comparison.as_dict())
     else:

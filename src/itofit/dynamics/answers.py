@@ -41,8 +41,8 @@ class Edge(NamedTuple):
     escapes: bool
 
     def __str__(self) -> str:
-        text = f"{self.mass:.2g} of the probability is at the edge of the range"
-        text += f", over which {self.flux:.2g} would flow per time"
+        text = f"{self.mass:.{1 if self.mass >= 0.01 else 2}%} of the probability is at the edge of the range"
+        text += f", over which {self.flux:.2g} would flow per time" if self.flux else ", where the flow points inwards"
         return (
             f"{text}: walls hold the state, and not its own forces; it has no stationary density"
             if self.escapes
@@ -189,7 +189,7 @@ class Answer:
 def with_error(value: float, answer: Answer) -> str:
     """A number with its error and interval in words."""
     std = float(np.asarray(answer.std))
-    if not np.isfinite(std):
+    if not np.isfinite(std) or std == 0:
         return f"{value:.4g}{behind(answer.unit)}"
     low, high = (float(end) for end in answer.interval())
     return f"{value:.4g} ± {std:.2g}{behind(answer.unit)} (95 % interval {low:.4g} to {high:.4g})"
@@ -198,7 +198,7 @@ def with_error(value: float, answer: Answer) -> str:
 def short(answer: Answer) -> str:
     """A number with its error."""
     std, value = float(np.asarray(answer.std)), float(np.asarray(answer.value))
-    return (f"{value:.4g} ± {std:.2g}" if np.isfinite(std) else f"{value:.4g}") + behind(answer.unit)
+    return (f"{value:.4g} ± {std:.2g}" if np.isfinite(std) and std > 0 else f"{value:.4g}") + behind(answer.unit)
 
 
 def _plain(array: Float) -> Float | float:

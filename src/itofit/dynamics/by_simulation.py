@@ -16,7 +16,7 @@ from itofit.dynamics.mesh import Mesh
 from itofit.dynamics.motion import Motion
 from itofit.dynamics.regions import Region
 from itofit.dynamics.resting import slopes
-from itofit.model.sampled import SampledSDEs
+from itofit.model.sampled import DrawnSDEs
 
 STEP = 0.03
 """Relative to the fastest of typical rates of change."""
@@ -76,7 +76,7 @@ def time_step(motion: Motion) -> float:
     return min(STEP / max(rate, 1e-300), FARTHEST**2 / (2 * float(np.median(noise.max(axis=1)))))
 
 
-def _each(motion: Motion, sampled: SampledSDEs | None) -> list[Motion]:
+def _each(motion: Motion, sampled: DrawnSDEs | None) -> list[Motion]:
     return [] if sampled is None else [Motion(one, motion.box, motion.held) for one in sampled[:MOST_SAMPLES]]
 
 
@@ -87,7 +87,7 @@ def _in_the_long_run(motion: Motion, n: int, dt: float, rng: np.random.Generator
     return np.stack([walk.step().copy() for _ in range(STEPS)][STEPS // 4 :: every])
 
 
-def simulated_density(motion: Motion, sampled: SampledSDEs | None, rng: RNG) -> tuple[Mesh, Float, Float]:
+def simulated_density(motion: Motion, sampled: DrawnSDEs | None, rng: RNG) -> tuple[Mesh, Float, Float]:
     """The density of the first two variables on a grid, and that of samples."""
     random, dt = generator(rng)[0], time_step(motion)
     shown = min(2, motion.s)
@@ -114,7 +114,7 @@ class Passages(NamedTuple):
 
 
 def simulated_passages(
-    motion: Motion, start: Region, targets: tuple[Region, ...], sampled: SampledSDEs | None, rng: RNG
+    motion: Motion, start: Region, targets: tuple[Region, ...], sampled: DrawnSDEs | None, rng: RNG
 ) -> Passages:
     """Times until paths arrive in one of several sets, and in which.
 
@@ -202,7 +202,7 @@ def _way_of_bridges(
 
 
 def simulated_correlations(
-    motion: Motion, lags: Float, sampled: SampledSDEs | None, rng: RNG
+    motion: Motion, lags: Float, sampled: DrawnSDEs | None, rng: RNG
 ) -> tuple[Float, Float, str]:
     """Autocorrelations of each variable (n_times, s), those of samples, and a note."""
     random, dt = generator(rng)[0], time_step(motion)

@@ -124,17 +124,27 @@ def edge_of(mesh: Mesh, b: Float, p: Float) -> Edge | None:
     return Edge(float(p[layer].sum()), flux, escapes)
 
 
+def edge_in_long_run(question: Question) -> Edge | None:
+    """How much the edge matters to an answer that is not computed from the stationary density; warns if it escapes."""
+    mesh = question.fine
+    b, D = question.motion.flow_and_noise(mesh.centres)
+    edge = edge_of(mesh, b, chain_of(question, mesh, b, D)[1])
+    warn_if_escapes(edge, stacklevel=4)
+    return edge
+
+
 def _held_by_wall(marginal: Float) -> bool:
     """Whether probabilities (k,) of cells along a variable hardly fall towards its first."""
     depth, further = max(1, round(EDGE_SHARE * len(marginal))), max(2, round(0.1 * len(marginal)))
-    at = marginal[:depth].mean()
+    at = max(marginal[0], marginal[:depth].mean())  # the very end counts where the density rises steeply towards it
     return bool(at > HELD_BY_WALLS * marginal.max() and at > HARDLY_LESS * marginal[further])
 
 
-def _warn_if_escapes(edge: Edge | None) -> None:
+def warn_if_escapes(edge: Edge | None, stacklevel: int = 3) -> None:
+    """Say that walls hold the state, to who called the function that calls this one."""
     if edge is not None and edge.escapes:
         text = f"this system escapes from the range of the data: {edge}. Answers are those of a box with walls there"
-        warnings.warn(text, ExtrapolationWarning, stacklevel=3)
+        warnings.warn(text, ExtrapolationWarning, stacklevel=stacklevel)
 
 
 def stationary_density(
@@ -201,7 +211,7 @@ def stationary_density(
     mesh = question.fine
     field = field._replace(value=field.value / (field.value.sum() * mesh.volume))
     edge = edge_of(mesh, motion.flow(mesh.centres), field.value * mesh.volume)
-    _warn_if_escapes(edge)
+    warn_if_escapes(edge)
     totals = field.samples.sum(axis=1, keepdims=True) * mesh.volume
     return Density(
         what="stationary density",
@@ -307,7 +317,7 @@ def probability_current(
     field = solved_field(question, solve)
     rho = field.value[:, s]
     edge = edge_of(mesh, question.motion.flow(mesh.centres), rho * mesh.volume)
-    _warn_if_escapes(edge)
+    warn_if_escapes(edge)
     return Current(
         what="probability current",
         value=field.value[:, :s].reshape(*mesh.shape, s),
@@ -351,7 +361,12 @@ def entropy_production(
     if question.motion.s == 1 and not question.motion.periodic[0]:
         note = "one variable that is not periodic is always in detailed balance"
         return Answer(
-            what="entropy production", value=0.0, samples=np.zeros(question.n_samples), notes=(note,), unit=unit
+            what="entropy production",
+            value=0.0,
+            samples=np.zeros(question.n_samples),
+            edge=edge_in_long_run(question),
+            notes=(note,),
+            unit=unit,
         )
     seen: list[Edge | None] = []
 
@@ -368,7 +383,7 @@ def entropy_production(
         return np.asarray((np.einsum("ni,ni->n", J, away) / p[known]).sum())
 
     found = solved(question, solve, "square")
-    _warn_if_escapes(seen[0])
+    warn_if_escapes(seen[0])
     return Answer(
         what="entropy production",
         value=float(found.value),

@@ -22,7 +22,7 @@ from itofit._checks import RNG, Float, InputError, Option, count, float_array, s
 from itofit.data.names import did_you_mean, plural
 from itofit.data.periods import is_periodic
 from itofit.data.units import Units, behind
-from itofit.model.sampled import SampledSDEs
+from itofit.model.sampled import DrawnSDEs
 from itofit.model.sde import SDE
 
 Held: TypeAlias = Mapping[str, float] | Sequence[float] | float | None
@@ -91,12 +91,12 @@ class Motion:
         x = self.inputs(points)
         return self._whole_flow(points, self.sde.drift(x)), self._whole_noise(self.sde.covariance(x))
 
-    def sampled_flow_and_noise(self, sampled: SampledSDEs, points: Float) -> tuple[Float, Float]:
+    def sampled_flow_and_noise(self, sampled: DrawnSDEs, points: Float) -> tuple[Float, Float]:
         """The same of several equations: shapes (n_samples, n, s) and (n_samples, n, s, s)."""
         x = self.inputs(points)
         return self._whole_flow(points, sampled.drift(x)), self._whole_noise(sampled.covariance(x))
 
-    def sampled_flow_at_own(self, sampled: SampledSDEs, points: Float) -> Float:
+    def sampled_flow_at_own(self, sampled: DrawnSDEs, points: Float) -> Float:
         """The flow of each of several equations at points of its own (n_samples, n, s)."""
         held = np.broadcast_to(self.held, (*points.shape[:2], len(self.held)))
         return self._whole_flow(points, sampled.drift_at_own(np.concatenate([points, held], axis=2)))
@@ -207,7 +207,7 @@ def _ends(name: str, ends: Any) -> tuple[float, float]:  # noqa: ANN401
     return low, high
 
 
-def samples_of(sde: SDE, samples: int, rng: RNG) -> SampledSDEs | None:
+def samples_of(sde: SDE, samples: int, rng: RNG) -> DrawnSDEs | None:
     """Equations from the posterior, or None if there is none to draw from or none are wanted."""
     n = count("samples", samples, least=0)
     if n == 1:
@@ -215,4 +215,4 @@ def samples_of(sde: SDE, samples: int, rng: RNG) -> SampledSDEs | None:
     if not n or not getattr(sde, "has_error_bars", False) or not hasattr(sde, "sample"):
         return None
     drawn = sde.sample(n, rng)
-    return drawn if isinstance(drawn, SampledSDEs) else None
+    return drawn if isinstance(drawn, DrawnSDEs) else None

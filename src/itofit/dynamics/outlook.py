@@ -31,7 +31,14 @@ class Outlook:
     answers: tuple[Answer, ...]
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.answers))
+        """All answers; what the edge makes of them is the same for all, and said once, behind the first."""
+        said: set[str] = set()
+        lines = []
+        for answer in self.answers:
+            edge = f"  {answer.edge}"
+            lines += [line for line in str(answer).splitlines() if line != edge or edge not in said]
+            said.add(edge)
+        return "\n".join(lines)
 
     __repr__ = __str__
 

@@ -329,13 +329,15 @@ def exit_probabilities(
         "share",
     )
     fine = question.fine
-    field = committors(fine, *motion.flow_and_noise(fine.centres)).T.reshape(-1, *fine.shape)
+    b, D = motion.flow_and_noise(fine.centres)
+    field = committors(fine, b, D).T.reshape(-1, *fine.shape)
     return ExitProbabilities(
         what=what,
         value=found_on_grid.value,
         samples=found_on_grid.samples,
         scale="share",
         grid_error=float(np.abs(found_on_grid.grid_errors * found_on_grid.value).max()),
+        edge=edge_of(fine, b, chain_of(question, fine, b, D)[1]),
         targets=texts,
         committor=field,
         mesh=fine,

@@ -17,7 +17,7 @@ from itofit._checks import RNG, Float, InputError, gone_through, is_whole, shown
 from itofit.dynamics.answers import Scale
 from itofit.dynamics.mesh import Mesh, mesh_of
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
-from itofit.model.sampled import SampledSDEs
+from itofit.model.sampled import DrawnSDEs
 from itofit.model.sde import SDE
 
 Method = Literal["auto", "grid", "simulation"]
@@ -43,7 +43,7 @@ class Question(NamedTuple):
     """An equation with samples of it, and the grids for its answers."""
 
     motion: Motion
-    sampled: SampledSDEs | None
+    sampled: DrawnSDEs | None
     fine: Mesh
     coarser: Mesh  # to extrapolate from
     coarse: Mesh  # for samples

@@ -16,10 +16,11 @@ from itofit.dynamics.axes import axes_or_new
 from itofit.dynamics.by_simulation import simulated_correlations
 from itofit.dynamics.chain import jumps_of
 from itofit.dynamics.drawn import LOOKS, draw_modes
+from itofit.dynamics.long_run import edge_in_long_run
 from itofit.dynamics.mesh import Mesh
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
 from itofit.dynamics.questions import MOST_VARIABLES, Cells, Method, Question, question_of, solved
-from itofit.dynamics.solving import correlations, slowest, stationary
+from itofit.dynamics.solving import REAL, correlations, slowest, stationary
 from itofit.model.sde import SDE
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 DEFAULT_SPAN, DEFAULT_TIMES = 4.0, 81
 """Of an autocorrelation function: slowest relaxation times that it covers, and number of times."""
+TIMES_PER_TURN, MOST_TIMES = 24, 1001
+"""Of one that turns: times for each turn, so that its curve is smooth, and altogether."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -122,6 +125,7 @@ def relaxation_times(
             samples=1 / np.maximum(own[:, :k], 1e-300),
             scale="log",
             grid_error=float(errors[:k].max()),
+            edge=edge_in_long_run(question),
             unit=sde.units.time,
             units=sde.units,
             frequencies=Answer(
@@ -146,7 +150,7 @@ def _modes(
     """
     L = jumps_of(mesh, b, D, underdamped=question.motion.underdamped, moments=True).matrix()
     values, vectors = slowest(L, 2 * k + 2)
-    turns = np.abs(values.imag) > 1e-6 * np.abs(values)
+    turns = np.abs(values.imag) > REAL * np.abs(values)
     values = np.where(turns, values, values.real + 0j)
     one_of_pair = np.flatnonzero(values.imag >= 0)
     if len(one_of_pair) < k:
@@ -213,7 +217,7 @@ def autocorrelation(
     ----------
     sde : SDE
     times : array of shape (n_times,), optional
-        From zero on; by default 81 up to four times the slowest relaxation time.
+        From zero on; by default 81 up to four times the slowest relaxation time, more if the slowest mode turns.
     covariates, box, cells, samples, rng, method
         As for `stationary_density`.
 
@@ -234,7 +238,9 @@ def autocorrelation(
             raise InputError("times must be given if the answer comes from simulation, such as np.linspace(0, 10, 101)")
         rough = question_of(sde, covariates, box, cells, 0, None)
         slow, _ = _modes(rough, rough.coarse, *motion.flow_and_noise(rough.coarse.centres), 1)
-        lags = np.linspace(0, -DEFAULT_SPAN / float(slow[0].real), DEFAULT_TIMES)
+        span = -DEFAULT_SPAN / float(slow[0].real)
+        turns = span * abs(float(slow[0].imag)) / (2 * np.pi)
+        lags = np.linspace(0, span, int(np.clip(TIMES_PER_TURN * turns + 1, DEFAULT_TIMES, MOST_TIMES)))
     else:
         lags = np.atleast_1d(float_array("times", times))
     if lags.ndim != 1 or not len(lags) or (lags < 0).any():
@@ -263,6 +269,7 @@ def autocorrelation(
         value=found.value,
         samples=found.samples,
         grid_error=float(np.abs(found.grid_errors * found.value).max()),
+        edge=edge_in_long_run(question),
         times=lags,
         names=motion.names,
         units=motion.units,

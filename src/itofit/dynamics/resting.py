@@ -14,7 +14,7 @@ from itofit.dynamics.answers import Answer, short
 from itofit.dynamics.axes import SECOND, axes_or_new, label_plane
 from itofit.dynamics.mesh import mesh_of
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
-from itofit.model.sampled import SampledSDEs
+from itofit.model.sampled import DrawnSDEs
 from itofit.model.sde import SDE
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def _sorted_eigenvalues(J: Float) -> Complex:
     return np.take_along_axis(values, order, axis=-1)
 
 
-def followed(motion: Motion, sampled: SampledSDEs | None, x: Float) -> tuple[Float, Complex]:
+def followed(motion: Motion, sampled: DrawnSDEs | None, x: Float) -> tuple[Float, Complex]:
     """Fixed points of samples (n_samples, k, s) near given ones (k, s), NaN where there are none, and eigenvalues."""
     if sampled is None or not len(x):
         n = 0 if sampled is None else len(sampled)
@@ -270,6 +270,8 @@ def followed(motion: Motion, sampled: SampledSDEs | None, x: Float) -> tuple[Flo
 
     starts = np.broadcast_to(x, (len(sampled), *x.shape)).copy()
     own, settled = newton(flow, starts, size)
+    if motion.underdamped:
+        own[:, :, motion.s // 2 :] = 0.0  # velocities, which Newton's method has but for rounding
     away = np.abs((own - x) / size).max(axis=2)
     apart = np.abs((x[:, None] - x) / size).max(axis=2)
     nearest = np.where(np.eye(len(x), dtype=bool), 1.0, apart).min(axis=1)

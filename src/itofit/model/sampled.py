@@ -21,6 +21,7 @@ them.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, overload
@@ -85,7 +86,23 @@ class _Draws(NamedTuple):
         return np.repeat(drawn, len(x), axis=1) if constant else drawn
 
 
-class SampledSDEs(Sequence["SampledSDE"]):
+class DrawnSDEs(Sequence[SDE]):
+    """Equations that were drawn, which are evaluated together: what answers with error bars need."""
+
+    @abstractmethod
+    def drift(self, x: npt.ArrayLike) -> Float:
+        """Drifts at the points x of shape (n, m): an array of shape (n_samples, n, d)."""
+
+    @abstractmethod
+    def covariance(self, x: npt.ArrayLike) -> Float:
+        """Covariances at the points x of shape (n, m): an array of shape (n_samples, n, d, d)."""
+
+    @abstractmethod
+    def drift_at_own(self, x: npt.ArrayLike) -> Float:
+        """The drift of each equation at points of its own, x of shape (n_samples, n, m): shape (n_samples, n, d)."""
+
+
+class SampledSDEs(DrawnSDEs):
     """Equations drawn from the posterior of a learned one; `LearnedSDE.sample` makes them.
 
     A sequence: each element is an SDE, with drift, covariance and simulate. All of them together are evaluated much

@@ -8,17 +8,16 @@ tests (`itofit.looking.compare.condition_test`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import numpy as np
 
 from itofit._blocks import one_blas_thread
-from itofit._checks import RNG, Float, InputError, answer_of, count, fraction, generator, gone_through, shown
+from itofit._checks import RNG, Float, InputError, count, fraction, generator, gone_through, shown
 from itofit.data.names import other_units
 from itofit.data.passes import Data
 from itofit.data.periods import endless
 from itofit.data.transitions import Transitions
-from itofit.looking.compare.comparison import AnswerDifference, Band, Comparison, Pair
+from itofit.looking.compare.compared_answers import AnswerDifference, Functions, check_answers, compared_answers
+from itofit.looking.compare.comparison import Band, Comparison, Pair
 from itofit.looking.compare.condition_test import ConditionTest, Drawn, condition_tests
 from itofit.looking.plot.views import checked
 from itofit.model.learned import LearnedSDE
@@ -41,7 +40,7 @@ def compare(
     names: tuple[str, str] = ("a", "b"),
     level: float = 0.05,
     samples: int = 200,
-    answers: Mapping[str, Callable[[LearnedSDE], object]] | None = None,
+    answers: Functions | bool | None = None,
     rng: RNG = 0,
 ) -> Comparison:
     """Where drift and noise of two conditions differ, by how much, and how surely.
@@ -59,9 +58,11 @@ def compare(
         Probability of a difference that is not there: of the two tests together, and of each of the bands.
     samples : int
         Equations that are drawn from the posterior of each model, at least 20.
-    answers : dict, optional
-        Further numbers to compare, each a function of a model that returns an answer of `itofit.dynamics`, or a number,
-        by their names: ``{"escape time": lambda sde: dynamics.first_passage_time(sde, -1, 1)}``.
+    answers : dict or bool, optional
+        Further numbers to compare, each a function of a model that returns an answer of `itofit.dynamics`, by their
+        names: ``{"escape time": lambda sde: dynamics.first_passage_time(sde, -1, 1)}``. If it returns a plain number,
+        that is computed for 50 equations of the posterior as well, for its error. True: the answers of
+        `itofit.dynamics.outlook` that both conditions have.
     rng : int, Generator or None
         Draws the equations.
 
@@ -94,8 +95,7 @@ def compare(
     level, samples = fraction("level", level), count("samples", samples)
     if samples < FEWEST_SAMPLES:
         raise InputError(f"samples must be at least {FEWEST_SAMPLES}, got {samples}: bands need quantiles of them")
-    if answers is not None and not isinstance(answers, Mapping):
-        raise InputError(f"answers must be a dictionary of functions by their names, got {shown(answers)}")
+    check_answers(answers)
     names = _checked_names(names)
     random, _ = generator(rng)
     rows = checked(a, data_a), checked(b, data_b)
@@ -115,7 +115,7 @@ def compare(
         drift_test=tested[0] if tested else None,
         noise_test=tested[1] if tested else None,
         why_not_tested=why_not,
-        answers=tuple(_answer(name, own, a, b, level) for name, own in (answers or {}).items()),
+        answers=compared_answers(answers, (a, b), pair.samples, level, int(random.integers(2**31))),
         samples=pair.samples,
     )
 
@@ -186,12 +186,3 @@ def _tested(
     drawn = Drawn(pair.samples[0], rows[0]), Drawn(pair.samples[1], rows[1])
     found = condition_tests(pair.a, pair.b, data_a, data_b, drawn)
     return found, "" if found else "too few transitions"
-
-
-def _answer(
-    name: str, function: Callable[[LearnedSDE], object], a: LearnedSDE, b: LearnedSDE, level: float
-) -> AnswerDifference:
-    if not callable(function):
-        raise InputError(f"answers must be functions of a model, got {type(function).__name__} for {name!r}")
-    first, second = (answer_of("answers", function, sde) for sde in (a, b))
-    return AnswerDifference.of(str(name), first, second, level)

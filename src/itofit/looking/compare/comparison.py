@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri as normal_quantile
 
-from itofit._checks import Float, InputError
+from itofit._checks import Float
 from itofit.data.notebooks import printed_html
 from itofit.data.units import behind
 from itofit.looking.check.phrases import capitalised, p_text
+from itofit.looking.compare.compared_answers import AnswerDifference
 from itofit.looking.compare.condition_test import ConditionTest
 from itofit.looking.compare.uncertain_steps import uncertain_steps
 from itofit.model.learned import LearnedSDE
@@ -83,45 +83,6 @@ class Pair(NamedTuple):
         own = log_variance(self.b) - log_variance(self.a)
         draws = drawn(self.b, self.samples[1]) - drawn(self.a, self.samples[0])
         return Band(*map(np.exp, simultaneous_band(own, draws, level)))
-
-
-@dataclass(frozen=True)
-class AnswerDifference:
-    """An answer for both conditions, and by how much it differs.
-
-    Parameters
-    ----------
-    name : str
-    a, b : float
-        The answers.
-    difference, std : float
-        b − a and its standard deviation.
-    interval : tuple of float
-        Of the difference, at the comparison's level.
-    """
-
-    name: str
-    a: float
-    b: float
-    difference: float
-    std: float
-    interval: tuple[float, float]
-
-    @classmethod
-    def of(cls, name: str, a: object, b: object, level: float) -> AnswerDifference:
-        """From two answers of `itofit.dynamics`, or two numbers."""
-        (value_a, std_a), (value_b, std_b) = _number(name, a), _number(name, b)
-        difference, std = value_b - value_a, float(np.hypot(std_a, std_b))
-        width = float(normal_quantile(1 - level / 2)) * std
-        return cls(name, value_a, value_b, difference, std, (difference - width, difference + width))
-
-
-def _number(name: str, answer: object) -> tuple[float, float]:
-    """An answer and its standard deviation, NaN if it has none."""
-    value = np.asarray(getattr(answer, "value", answer))
-    if value.size != 1 or value.dtype.kind not in "fiu":
-        raise InputError(f"the answer {name!r} must be one number, got {getattr(answer, 'value', answer)!r}")
-    return float(value.reshape(())), float(np.asarray(getattr(answer, "std", np.nan)).reshape(()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -225,9 +186,7 @@ class Comparison:
         width = max(len(own.name) for own in self.answers)
         head = f"{'':<{width}}  {self.names[0]:>12} {self.names[1]:>12}   difference"
         return [head, *(
-            f"{own.name:<{width}}  {own.a:>12.4g} {own.b:>12.4g}   {own.difference:+.4g}"
-            + (f" ± {own.std:.2g}" if np.isfinite(own.std) else "")
-            for own in self.answers
+            f"{own.name:<{width}}  {own.a:>12.4g} {own.b:>12.4g}   {own.text(self.level)}" for own in self.answers
         )]  # fmt: skip
 
     def _repr_html_(self) -> str:

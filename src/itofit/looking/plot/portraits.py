@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 
 from itofit._checks import RNG, InputError, flag
 from itofit.data.passes import Data
 from itofit.data.units import with_unit
 from itofit.dynamics.axes import label_plane
 from itofit.dynamics.drawn import LOOKS
-from itofit.dynamics.long_run import probability_current, stationary_density
+from itofit.dynamics.long_run import Density, probability_current, stationary_density
 from itofit.dynamics.motion import Box, Held, motion_of
 from itofit.dynamics.passages import PassageTime, first_passage_time
 from itofit.dynamics.regions import States
@@ -30,9 +31,11 @@ STREAM = 41
 MOST_DOTS = 2000
 """Rows of the data that are drawn: more are one grey area."""
 BINS = 60
-"""Of histograms of one variable."""
-LEVELS = (0.05, 0.2, 0.5, 0.8)
-"""Contours of an observed density, relative to its maximum."""
+"""Of histograms, along each variable."""
+MOST_BLUR = 2.0
+"""Standard deviation of the smoothing of densities of two variables, in bins."""
+LEVELS = (0.1, 0.4, 0.8)
+"""Contours of learned and observed densities, relative to the maximum of the learned one."""
 
 
 def phase_portrait(
@@ -128,7 +131,8 @@ def density(
     sde : SDE
         With one or two variables; of more, the first two are shown.
     data : Transitions, optional
-        Observed states: a histogram of one variable, contour lines of two.
+        Observed states: a histogram of one variable; of two, contour lines of their smoothed density, beside those of
+        the stationary density at the same levels.
     covariates, box, samples, rng
         As for `itofit.dynamics.stationary_density`.
     ax : Axes, optional
@@ -150,13 +154,32 @@ def density(
         return ax
     answer.plot(ax)
     if states is not None:
-        counts, *edges = np.histogram2d(states[:, 0], states[:, 1], bins=BINS // 2, range=answer.mesh.box[:, :2].T)
-        middles = [0.5 * (edge[1:] + edge[:-1]) for edge in edges]
-        levels = [level * counts.max() for level in LEVELS]
-        ax.contour(*middles, counts.T, levels, colors=SECOND, linewidths=1.1)
+        x, y, learned, seen = _beside_observed(answer, states)
+        levels = [level * learned.max() for level in LEVELS]
+        ax.contour(x, y, learned.T, levels, colors="white", linewidths=1.1, linestyles="dashed")
+        ax.contour(x, y, seen.T, levels, colors=SECOND, linewidths=1.3)
+        ax.plot([], [], color="0.6", linestyle="dashed", label="learned")
         ax.plot([], [], color=SECOND, label="observed")
         legend_below(ax)
     return ax
+
+
+def _beside_observed(answer: Density, states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Densities of the first two variables, learned and of states (n, m), on bins whose middles come first.
+
+    Both are smoothed in the same way, so that lines of few data are not ragged and those of a thin ring still agree.
+    The width is that of Scott's rule for two variables, n^(-1/6) of a standard deviation.
+    """
+    mesh, box = answer.mesh, answer.mesh.box[:, :2]
+    n = [next(k for k in range(BINS, 0, -1) if cells % k == 0) for cells in mesh.shape[:2]]  # bins are whole cells
+    learned = np.asarray(answer.value).reshape(n[0], mesh.shape[0] // n[0], n[1], mesh.shape[1] // n[1], -1)
+    learned = learned.mean(axis=(1, 3, 4)) * np.prod(mesh.box[1, 2:] - mesh.box[0, 2:])
+    seen, *edges = np.histogram2d(states[:, 0], states[:, 1], bins=n, range=box.T, density=True)
+    width = states[:, :2].std(axis=0) * len(states) ** (-1 / 6) / ((box[1] - box[0]) / n)
+    modes = ["wrap" if wraps else "constant" for wraps in mesh.periodic[:2]]
+    smooth = (gaussian_filter(own, np.minimum(width, MOST_BLUR), mode=modes) for own in (learned, seen))
+    middles = (0.5 * (edge[1:] + edge[:-1]) for edge in edges)
+    return *middles, *smooth
 
 
 def passage_times(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri as normal_quantile
 
-from itofit._checks import Float, InputError, flag, fraction, shown
+from itofit._checks import RNG, Float, InputError, flag, fraction, shown
 from itofit.data.names import Kind, plural
 from itofit.data.notebooks import printed_html
 from itofit.data.units import NO_UNITS, Units
@@ -22,6 +22,7 @@ from itofit.model.exports.jax_functions import JaxFunctions, jax_of_formula
 from itofit.model.exports.numpy_source import source_of_formula
 from itofit.model.finite_step import Scheme
 from itofit.model.formula import written
+from itofit.model.formula.drawn_formulas import SampledFormulas, drawn_formulas
 from itofit.model.formula.lines import Line, Prediction
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.training import DataSummary
@@ -169,6 +170,23 @@ class Formula(WithTables):
         points = self._points(x)
         sigma = self._raw(points) if flag("raw", raw) else self._limited(points)[0]
         return (sigma, self._covariance_std(points)) if flag("return_std", return_std) else sigma
+
+    def sample(self, n: int = 50, rng: RNG = None) -> SampledFormulas:
+        """Formulas with the same terms whose coefficients are drawn from their errors, each an SDE.
+
+        With them, answers of `itofit.dynamics` have error bars: how far they would be off if the terms are the right
+        ones. Those of the learned functions, which allow for other terms as well, are usually larger.
+
+        Parameters
+        ----------
+        n : int
+        rng : int, Generator or None
+
+        Examples
+        --------
+        >>> drifts = formula.sample(50, rng=0).drift(x)                          # doctest: +SKIP
+        """
+        return drawn_formulas(self, n, rng)
 
     def floored(self, x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Where `covariance` had to keep an eigenvalue within its limits: an array of bool of shape (n,)."""
