@@ -108,7 +108,9 @@ def test_bad_questions_are_refused_by_name(one, call, message):
 
 
 def test_functions_that_do_not_take_what_they_are_called_with(one):
-    with pytest.raises(InputError, match="answers must be a dictionary of functions by their names, or True .* got 3"):
+    with pytest.raises(
+        InputError, match=r"answers must be a dictionary of functions by their names, or True .*, got 3"
+    ):
         itofit.compare(one, one, samples=20, answers=3)
     with pytest.raises(InputError, match=r"names must be two, such as .*, got 1j"):
         itofit.compare(one, one, samples=20, names=1j)
