@@ -58,9 +58,9 @@ def gains_little(cells: DriftCells, drift: Drift, sigma: Float) -> bool:
     n, d = cells.moves.shape
     values = drift.intercept + cells.X @ drift.c
     residuals = (cells.moves - cells.duration[:, None] * values) / np.sqrt(cells.duration)[:, None]
-    white = np.linalg.solve(sigma, residuals[:, :, None])[:, :, 0]
-    loss = 0.5 * float((np.linalg.slogdet(sigma)[1] + (residuals * white).sum(axis=1)).mean())
-    gain = 0.5 * (np.linalg.slogdet(best_constants(cells)[1])[1] + d) - loss
+    S = residuals[:, :, None] * residuals[:, None, :]
+    alone = 0.5 * (np.linalg.slogdet(S.mean(axis=0))[1] + d)  # with one Σ, which is better where there is no noise
+    gain = 0.5 * (np.linalg.slogdet(best_constants(cells)[1])[1] + d) - min(_loss(sigma, S), alone)
     return bool(gain < min(CLEAR_GAIN, CLEAR_IN_ALL / n) * d)
 
 
