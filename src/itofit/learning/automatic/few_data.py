@@ -32,6 +32,8 @@ CLEAR_GAIN = 0.3
 """Nats per transition and output that the likelihood of a fit must gain over that of constants to be kept as it is."""
 CLEAR_IN_ALL = 30.0
 """Nats per output, of all transitions together, that are as good: more transitions need to gain less."""
+LEAST_OF_CORRELATIONS = 0.01
+"""Nats per transition and output that correlations must gain at least: less hardly matters, and may be chance."""
 NEAR_CONSTANTS = (
     f"; these few are hardly more likely than with constants, to which f and Σ were moved {1 - KEPT:.0%} of the way"
 )
@@ -58,9 +60,9 @@ def gains_little(cells: DriftCells, drift: Drift, sigma: Float) -> bool:
     n, d = cells.moves.shape
     values = drift.intercept + cells.X @ drift.c
     residuals = (cells.moves - cells.duration[:, None] * values) / np.sqrt(cells.duration)[:, None]
-    white = np.linalg.solve(sigma, residuals[:, :, None])[:, :, 0]
-    loss = 0.5 * float((np.linalg.slogdet(sigma)[1] + (residuals * white).sum(axis=1)).mean())
-    gain = 0.5 * (np.linalg.slogdet(best_constants(cells)[1])[1] + d) - loss
+    S = residuals[:, :, None] * residuals[:, None, :]
+    alone = 0.5 * (np.linalg.slogdet(S.mean(axis=0))[1] + d)  # with one Σ, which is better where there is no noise
+    gain = 0.5 * (np.linalg.slogdet(best_constants(cells)[1])[1] + d) - min(_loss(sigma, S), alone)
     return bool(gain < min(CLEAR_GAIN, CLEAR_IN_ALL / n) * d)
 
 
@@ -133,8 +135,8 @@ def correlated_mean(sigma: Sigma, products: ResidualProducts, X: Float) -> Float
     kept = max(0.0, 1 - float(((1 - squares) ** 2).sum() / n / max(squares.sum(), 1e-300)))
     mean = np.where(np.eye(d, dtype=bool), 1.0, kept) * products.mean
     S, own = to_matrices(products.cells.sums, "full", d), sigma.of_features(X)
-    gain = n * (_loss(own, S) - _loss(np.tile(mean, (n, 1, 1)), S))
-    return mean if gain > kept * n * d * (0.5 * (d + 1) / (n - d - 1) - 1 / (n - 2)) else None
+    gain = (_loss(own, S) - _loss(np.tile(mean, (n, 1, 1)), S)) / d
+    return mean if gain > max(LEAST_OF_CORRELATIONS, kept * (0.5 * (d + 1) / (n - d - 1) - 1 / (n - 2))) else None
 
 
 def _loss(sigma: Float, S: Float) -> float:
