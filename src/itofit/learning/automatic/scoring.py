@@ -46,7 +46,7 @@ MOST_IDLE = 3
 """Steps in a row that gain less because C is near zero somewhere and they must be short."""
 MOST_COUPLED = 6
 """Entries of a full H, up to which scoring moves them together; one by one it needs many more steps."""
-MOST_REUSED, LEAST_WORK = 4, 1e9
+MOST_REUSED, LEAST_WORK = 4, 5e9
 """Steps in a row that use the left side of an earlier one, and multiplications that it must cost to be worth that."""
 SMALL_GAIN = 3e-3
 """Log-likelihood for each transition that a whole step gains, up to which it hardly changes the left side: C is then
@@ -105,7 +105,7 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
             together, idle = None, 0
         if idle == MOST_IDLE or (idle and (gain < enough * share)[share > 0].all()):
             break
-        if share.min() < 1 or abs(gain.sum()) > SMALL_GAIN * count.sum():
+        if not settled or share.min() < 1 or abs(gain.sum()) > SMALL_GAIN * count.sum():
             together = None
     return Scoring(model, B, ridges, P)
 
