@@ -17,7 +17,7 @@ import itofit
 from itofit import ARFF, ARFFRegressor, ExtrapolationWarning, InputError, Transitions
 from itofit._checks import CONTROL, CallError, Message, printable
 from itofit.cli import app
-from itofit.data.frames.layout import Table, checked_layout
+from itofit.data.frames.layout import Clock, Table, checked_layout
 from itofit.data.reading.file_layout import _check_roles
 from itofit.looking.plot.simulated import compare_all
 from itofit.model.known import KnownSDE
@@ -375,7 +375,7 @@ class Compared(str):
 def test_names_of_many_variables_are_not_compared_with_each_other():
     """Each was compared with all others, which took minutes for 30,000."""
     names = [Compared(f"column{i}") for i in range(1000)]
-    layout = checked_layout(names[1:500], dt=0.1, covariates=names[500:])
+    layout = checked_layout(names[1:500], covariates=names[500:], clock=Clock(dt=0.1))
     table = Table(dict.fromkeys(names, np.zeros(2)))
     Compared.n = 0
     for name, argument in layout.columns.items():
