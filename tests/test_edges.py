@@ -83,9 +83,9 @@ def test_no_scalar_gives_an_error_of_another_package(sde, use, value):
 
 @pytest.mark.parametrize("n", [2**70, 2**63])
 def test_counts_beyond_what_arrays_can_count(sde, n):
-    with pytest.raises(InputError, match="n_steps must be a whole number >= 1, got"):
+    with pytest.raises(InputError, match="n_steps must be a whole number >= 1 and less than 2⁶³, got"):
         sde.simulate(X, 0.1, n)
-    with pytest.raises(InputError, match="n_features must be a whole number >= 1, got"):
+    with pytest.raises(InputError, match="n_features must be a whole number >= 1 and less than 2⁶³, got"):
         ARFF(n_features=n)
 
 

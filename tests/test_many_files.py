@@ -554,6 +554,14 @@ def test_files_that_are_a_track_each_without_a_label(tmp_path, chunk_rows):
     assert len(read_transitions(tmp_path, chunk_rows=chunk_rows, track="__filename")) == 12
 
 
+def test_ranges_of_a_csv_file_do_not_read_its_names_again(tmp_path, monkeypatch):
+    file = written(tracks([40, 40], gaps=0), tmp_path / "a.csv")
+    data = read_transitions(tmp_path / "a.csv", state="x", chunk_rows=10)
+    monkeypatch.setattr("itofit.data.reading.readers.Csv.dialect", None)
+    assert len(data) == 78
+    assert len(data.parts) > 4, file
+
+
 def test_what_is_no_path_is_told_where_to_go(tmp_path):
     table = tracks([20, 20], gaps=0)
     with pytest.raises(InputError, match=r"path must be .*, got DataFrame; data frames go to .*from_dataframe"):

@@ -193,9 +193,10 @@ def moves_in_table(layout: Layout, table: Table, limits: StepLimits) -> Moves:
     n_rows = np.bincount(observations.track)
     moves = moves_in(observations, layout.dt, sort=True)
     if not len(moves.h):
+        without = f", and {plural(n_untracked, 'row')} without a track" if n_untracked else ""
         raise InputError(
             "there is no transition: no track has two consecutive rows that are complete "
-            f"({plural(len(observations.track), 'row')} in {plural(len(n_rows), 'track')})"
+            f"({plural(len(observations.track), 'row')} in {plural(len(n_rows), 'track')}{without})"
         )
     kept = limits.allow(moves.h)
     if not kept.any():
