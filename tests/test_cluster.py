@@ -278,6 +278,9 @@ def test_a_scheduler_that_is_not_there_is_told(tmp_path, monkeypatch):
     told = run("fit", "a.csv", "-o", "a.npz", "--scheduler", "tcp://127.0.0.1:9")
     assert told.exit_code == 2
     assert "no Dask scheduler answers at tcp://127.0.0.1:9; start one with dask scheduler" in told.output
+    for address in ("localhost", ""):
+        told = run("fit", "a.csv", "-o", "a.npz", "--scheduler", address)
+        assert f"--scheduler must be an address such as tcp://127.0.0.1:8786, got {address!r}" in told.output
     assert not Path("a.npz").exists()
 
 

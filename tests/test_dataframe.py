@@ -170,6 +170,12 @@ def test_no_transition_at_all_is_an_error(rows):
         read(table, time="t", state="x", track="cell")
 
 
+def test_labels_that_are_all_missing_are_counted():
+    n = len(frame())
+    with pytest.raises(InputError, match=rf"no transition: .*\(0 rows in 0 tracks, and {n} rows without a track\)"):
+        read(frame().assign(cell=None), time="t", state="x", track="cell")
+
+
 # Gaps
 
 

@@ -258,6 +258,8 @@ def test_coloured_noise_and_hidden_forces(memory, strength, verdict):
     diagnosis = check(itofit.fit(data, rng=0), data)
     accused(diagnosis, "whiteness", "Positive correlation is the sign of memory", verdict)
     accused(diagnosis, "markov", "earlier steps predict", verdict)
+    sentences = diagnosis["markov"].advice.split(". ")
+    assert len(set(sentences)) == len(sentences)
 
 
 def test_noise_whose_strength_has_memory():

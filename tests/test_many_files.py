@@ -545,6 +545,37 @@ def test_overlap_of_dates_and_of_one_trajectory(tmp_path):
         read_transitions(tmp_path, unit="h")
 
 
+@pytest.mark.parametrize("chunk_rows", [None, 5])
+def test_files_that_are_a_track_each_without_a_label(tmp_path, chunk_rows):
+    for i in range(3):
+        written(pd.DataFrame({"time": np.arange(5.0), "x": np.arange(5.0) + i}), tmp_path / f"{i}.csv")
+    with pytest.raises(InputError, match=r"overlap in time: .* give track=, .* or track='__filename' if every file is"):
+        len(read_transitions(tmp_path, chunk_rows=chunk_rows))
+    assert len(read_transitions(tmp_path, chunk_rows=chunk_rows, track="__filename")) == 12
+
+
+def test_ranges_of_a_csv_file_do_not_read_its_names_again(tmp_path, monkeypatch):
+    file = written(tracks([40, 40], gaps=0), tmp_path / "a.csv")
+    data = read_transitions(tmp_path / "a.csv", state="x", chunk_rows=10)
+    monkeypatch.setattr("itofit.data.reading.readers.Csv.dialect", None)
+    assert len(data) == 78
+    assert len(data.parts) > 4, file
+
+
+def test_what_is_no_path_is_told_where_to_go(tmp_path):
+    table = tracks([20, 20], gaps=0)
+    with pytest.raises(InputError, match=r"path must be .*, got DataFrame; data frames go to .*from_dataframe"):
+        read_transitions(table)
+    with pytest.raises(InputError, match=r"got DataFrame; data frames go to itofit\.Transitions\.from_dask"):
+        read_transitions(pytest.importorskip("dask.dataframe").from_pandas(table, npartitions=2, sort=False))
+    written(table, tmp_path / "a.parquet")
+    dataset = pytest.importorskip("pyarrow.dataset").dataset(tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a FileSystemDataset, which holds no rows yet: give df\.to_table\(\), or"):
+        Transitions.from_dataframe(dataset, time="time", state="x")
+    with pytest.raises(InputError, match=r"storage_options must be a dict, as in .*, got 5"):
+        read_transitions("memory://tracks", storage_options=5)
+
+
 def test_the_same_time_in_two_files(tmp_path):
     for i, times in enumerate(([0.0, 1.0, 2.0], [2.0, 3.0, 4.0])):
         written(pd.DataFrame({"track": "a", "time": times, "x": times}), tmp_path / f"{i}.parquet")

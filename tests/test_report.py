@@ -149,6 +149,8 @@ def test_bad_input_leaves_no_file(one, tmp_path, monkeypatch):
         report(sde, data, tmp_path / "none" / "page.html")
     with pytest.raises(IsADirectoryError, match="path of a file"):
         report(sde, data, tmp_path)
+    with pytest.raises(InputError, match=r"report writes a \.html or \.htm file, got page\.pdf: give a name that"):
+        report(sde, data, tmp_path / "page.pdf")
     with pytest.raises(InputError, match="title"):
         report(sde, data, tmp_path / "page.html", title=3)
     with pytest.raises(InputError, match="LearnedSDE"):

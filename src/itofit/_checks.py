@@ -370,8 +370,9 @@ def flag(name: str, value: object) -> bool:
 def count(name: str, value: object, *, least: int = 1) -> int:
     """A whole number, at least `least`."""
     if not is_whole(value) or not least <= int(value) <= LARGEST_COUNT:  # type: ignore[call-overload]
-        text = "{option} must be a whole number >= {least}, got {got}"
-        raise InputError(text, option=Option(name), least=least, got=shown(value))
+        text = "{option} must be a whole number >= {least}{limit}, got {got}"
+        limit = " and less than 2⁶³" * (is_whole(value) and int(value) >= least)  # type: ignore[call-overload]
+        raise InputError(text, option=Option(name), least=least, limit=limit, got=shown(value))
     return int(value)  # type: ignore[call-overload]
 
 

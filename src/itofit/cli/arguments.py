@@ -14,7 +14,7 @@ import typer
 
 import itofit
 from itofit._checks import InputError
-from itofit.model.storage import checked_target, is_ours, read
+from itofit.model.storage import PAGES, check_ending, checked_target, is_ours, read
 
 Files = Annotated[
     list[str],
@@ -32,7 +32,7 @@ Svg = Annotated[bool, typer.Option("--svg", help="Pictures of the page as SVG, s
 Force = Annotated[bool, typer.Option("--force", help="Replace files also if itofit did not write them.")]
 
 PICTURES = (".png", ".svg", ".pdf")
-MODELS, PAGES, TABLES = (".npz",), (".html", ".htm"), (".csv", ".parquet")
+MODELS, TABLES = (".npz",), (".csv", ".parquet")
 """Ends of the names of files that commands write."""
 PAGE_MARK, PAGE_HEAD = b'<meta name="generator" content="itofit', 2048
 """What the pages of itofit hold, and within how many bytes."""
@@ -68,9 +68,8 @@ def check_writable(
     force : bool, optional
         Replace any file. False: only those that itofit wrote. None: the command does not ask.
     """
-    if suffixes and path.suffix and path.suffix.lower() not in suffixes:
-        expected = " or ".join(suffixes)
-        raise InputError(f"{option} writes a {expected} file, got {path.name}: give a name that ends in {expected}")
+    if suffixes:
+        check_ending(option, path, suffixes)
     target = checked_target(path)
     if not os.access(target.parent, os.W_OK):
         raise PermissionError(errno.EACCES, f"cannot write there: {os.strerror(errno.EACCES)}", str(path))

@@ -16,7 +16,6 @@ from itofit._checks import InputError, message_of, printable
 from itofit.cli.app import app, explained, print_aside, print_json, print_text
 from itofit.cli.arguments import (
     MODELS,
-    PAGES,
     TABLES,
     Decimal,
     Files,
@@ -41,7 +40,7 @@ from itofit.cli.words import word, worded
 from itofit.data.periods import is_periodic
 from itofit.looking.check.examined import without_longer
 from itofit.model.learned import LearnedSDE
-from itofit.model.storage import write_whole
+from itofit.model.storage import PAGES, write_whole
 
 BAD_FINDING = 1
 """Exit code of `itofit check` if a finding is bad."""

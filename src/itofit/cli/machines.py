@@ -54,7 +54,12 @@ class Machines:
             return
         try:
             connection = distributed.Client(self.scheduler, timeout=CONNECTING)
-        except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+        except ValueError as error:
+            raise InputError(
+                f"--scheduler must be an address such as tcp://127.0.0.1:8786, got {self.scheduler!r} "
+                f"({_first_line(error)})"
+            ) from None
+        except (OSError, TimeoutError, RuntimeError) as error:
             raise InputError(
                 f"no Dask scheduler answers at {self.scheduler}; start one with dask scheduler, and workers with dask "
                 f"worker {self.scheduler} ({_first_line(error)})"

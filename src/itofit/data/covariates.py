@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import DataWarning, Float, InputError, Option, columns, plain_array
+from itofit._checks import DataWarning, Float, InputError, Option, columns, plain_array, user_level
 from itofit.data.names import HasVariables, plural
 
 Covariates = npt.ArrayLike | Sequence[npt.ArrayLike]
@@ -69,10 +69,10 @@ def covariates_of_trajectories(covariates: Covariates, paths: list[Float]) -> li
     return parts
 
 
-def warn_of_unknown(n: int, n_all: int, stacklevel: int = 3) -> None:
+def warn_of_unknown(n: int, n_all: int) -> None:
     """Warn of transitions that were left out because a covariate is missing where they start."""
     if n == n_all:
         raise InputError("no transition starts where all covariates are known: they are missing in every row")
     if n:
         text = f"{plural(n, 'transition')} left out of {n_all:,}: a covariate is missing where "
-        warnings.warn(text + ("it starts" if n == 1 else "they start"), DataWarning, stacklevel=stacklevel)
+        warnings.warn(text + ("it starts" if n == 1 else "they start"), DataWarning, stacklevel=user_level())

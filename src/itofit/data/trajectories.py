@@ -22,9 +22,10 @@ from itofit._checks import (
     float_array,
     plain_array,
     positive,
+    user_level,
 )
 from itofit.data.covariates import Covariates, covariates_of_trajectories
-from itofit.data.frames.file_rows import FileRows
+from itofit.data.frames.file_rows import FileRows, if_several_tracks
 from itofit.data.step_limits import StepLimits
 from itofit.data.units import Units
 
@@ -72,7 +73,7 @@ def _warn_of_rows(array: Float) -> None:
             f"{T} trajectories of one variable, give them as list(paths) or paths[:, :, None], and if it is one of "
             f"{T} variables, as paths.T",
             DataWarning,
-            stacklevel=5,
+            stacklevel=user_level(),
         )
 
 
@@ -255,7 +256,7 @@ def moves_in(observations: Observations, dt: float | None, *, sort: bool) -> Mov
     """
     ordered, unsorted = in_order(observations, sort=sort)
     if n := len(unsorted):
-        warn_of_sorted(n, None if observations.labels is None else len(observations.labels), stacklevel=5)
+        warn_of_sorted(n, None if observations.labels is None else len(observations.labels))
     return moves_between(ordered, dt)
 
 
@@ -269,7 +270,8 @@ def in_order(observations: Observations, *, sort: bool) -> tuple[Observations, I
         return observations, np.zeros(0, dtype=np.intp)
     ordered, unsorted = _in_time(observations, observations.track[1:] == observations.track[:-1], sort)
     if ordered.files is not None:
-        ordered.files.check_apart(ordered.row, ordered.track, ordered.track_name, ordered.time)
+        labelled = ordered.labels is not None
+        ordered.files.check_apart(ordered.row, ordered.track, ordered.track_name, ordered.time, labelled)
     return ordered, unsorted
 
 
@@ -339,12 +341,11 @@ def _in_time(observations: Observations, same: npt.NDArray[np.bool_], sort: bool
     return observations.take(np.lexsort((key, observations.track))), unsorted
 
 
-def warn_of_sorted(n: int, n_tracks: int | None, stacklevel: int = 3) -> None:
+def warn_of_sorted(n: int, n_tracks: int | None) -> None:
     """Warn that the rows of n of the tracks were sorted; of the only one, without a name, if n_tracks is None."""
     which = "the rows" if n_tracks is None else f"the rows of {n} of {n_tracks} tracks"
-    warnings.warn(
-        f"{which} were not in the order of their times and have been sorted", DataWarning, stacklevel=stacklevel
-    )
+    text = f"{which} were not in the order of their times and have been sorted"
+    warnings.warn(text, DataWarning, stacklevel=user_level())
 
 
 def _raise_repeated(observations: Observations, i: int) -> None:
@@ -359,7 +360,7 @@ def _raise_repeated(observations: Observations, i: int) -> None:
         place=observations.place(second),
         advice="drop one of them"
         if observations.labels is not None
-        else Message("if there are several tracks, give {track}", track=Option("track", keyword=True)),
+        else if_several_tracks(observations.files is not None and len(observations.files.names) > 1),
     )
 
 
@@ -411,7 +412,7 @@ class OpenTracks:
         self.n_rows[number] += np.bincount(observations.track, minlength=len(number))
 
 
-def warn_of_left_out(n_untracked: int, n_rows: npt.NDArray[np.signedinteger[Any]], stacklevel: int = 3) -> None:
+def warn_of_left_out(n_untracked: int, n_rows: npt.NDArray[np.signedinteger[Any]]) -> None:
     """Warn of what was left out of a table: rows without a track, and tracks that have a single row.
 
     Parameters
@@ -420,15 +421,13 @@ def warn_of_left_out(n_untracked: int, n_rows: npt.NDArray[np.signedinteger[Any]
         Number of rows without a track.
     n_rows : array of shape (n_tracks,)
         How many rows each track has.
-    stacklevel : int
-        As in `warnings.warn`.
     """
     if n_untracked:
         text = "1 row has no track and was" if n_untracked == 1 else f"{n_untracked} rows have no track and were"
-        warnings.warn(f"{text} left out", DataWarning, stacklevel=stacklevel)
+        warnings.warn(f"{text} left out", DataWarning, stacklevel=user_level())
     if n := int((n_rows == 1).sum()):
         text = f"{n} of {len(n_rows)} tracks {'has' if n == 1 else 'have'} one row and {'was' if n == 1 else 'were'}"
-        warnings.warn(f"{text} left out: a move needs two", DataWarning, stacklevel=stacklevel)
+        warnings.warn(f"{text} left out: a move needs two", DataWarning, stacklevel=user_level())
 
 
 def frame_of(pandas: Any, paths: Float, dt: float, names: tuple[str, ...], units: Units) -> Any:  # noqa: ANN401

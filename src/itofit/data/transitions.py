@@ -11,7 +11,7 @@ import numpy.typing as npt
 from itofit._checks import InputError, columns, columns_like, gone_through, same_rows
 from itofit.data.array_checks import checked_durations, checked_groups
 from itofit.data.covariates import Covariates, covariate_rows, moving, warn_of_unknown
-from itofit.data.frames.layout import ColumnNames, Layout, Table, checked_layout, moves_in_table
+from itofit.data.frames.layout import Clock, ColumnNames, Layout, Table, checked_layout, moves_in_table
 from itofit.data.large.sources import Source
 from itofit.data.move_rows import MoveRows
 from itofit.data.names import Form, Kind, Names, checked_variables, position_names, same_variables, underdamped_names
@@ -96,7 +96,7 @@ class Transitions(MoveRows, FromPositions):
         self._set(x, dx, steps, labels, *variables, k, periods, NO_UNITS)
         known = complete(x[:, m:])
         if not known.all():
-            warn_of_unknown(int((~known).sum()), len(known), stacklevel=4)
+            warn_of_unknown(int((~known).sum()), len(known))
             x, dx, steps, labels = x[known], dx[known], steps[known], None if labels is None else labels[known]
         dx = dx if self.kind == "general" else nearest_image(dx, periods[:, moving(self)])
         self._set(wrapped(x, periods), dx, steps, labels, *variables, k, periods, NO_UNITS)
@@ -299,7 +299,7 @@ class Transitions(MoveRows, FromPositions):
         >>> data.increments.ravel(), data.h, data.groups.tolist(), data.input_names
         (array([ 0.5, -2. ]), array([0.5, 1. ]), ['a', 'b'], ('x',))
         """
-        layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
+        layout = checked_layout(state, velocity, track, covariates, Clock(time, dt, unit), periodic, second_order)
         limits = step_limits(min_h, max_h)
         data = cls._from_moves(layout, moves_in_table(layout, Table(df), limits))
         return data.with_units(units, unit_of_dates(unit, time_unit))
@@ -349,7 +349,7 @@ class Transitions(MoveRows, FromPositions):
         """
         from itofit.data.reading.dask_frames import transitions_of_dask  # noqa: PLC0415  (they are made of Transitions)
 
-        layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
+        layout = checked_layout(state, velocity, track, covariates, Clock(time, dt, unit), periodic, second_order)
         data = transitions_of_dask(frame, layout, step_limits(min_h, max_h))
         return data.with_units(units, unit_of_dates(unit, time_unit))
 

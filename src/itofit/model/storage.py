@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import ModelFileError, check_regular, path_of, printable, shown
+from itofit._checks import InputError, ModelFileError, check_regular, path_of, printable, shown
 from itofit.model.archives import Archive
 
 try:
@@ -128,6 +128,17 @@ def _nobody_writes(path: str) -> bool:
         except OSError:
             return False
     return True
+
+
+PAGES = (".html", ".htm")
+"""Ends of the names of pages."""
+
+
+def check_ending(who: str, path: Path, suffixes: tuple[str, ...]) -> None:
+    """Raise if the name of a file says that it is of another kind than these; a name may also have no end."""
+    if path.suffix and path.suffix.lower() not in suffixes:
+        expected = " or ".join(suffixes)
+        raise InputError(f"{who} writes a {expected} file, got {path.name}: give a name that ends in {expected}")
 
 
 def checked_target(path: str | os.PathLike[str]) -> Path:

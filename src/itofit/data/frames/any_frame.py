@@ -49,6 +49,9 @@ def _check_eager(frame: object) -> None:
     if own in ("dask", "dask_expr"):
         text = "{df} is a Dask data frame: give it to Transitions.from_dask"
         raise InputError(text, df=Option("df"))
+    if own == "pyarrow" and hasattr(frame, "to_table"):
+        text = "{df} is a {got}, which holds no rows yet: give df.to_table(), or its files to read_transitions"
+        raise InputError(text, df=Option("df"), got=type(frame).__name__)
     if "Lazy" in type(frame).__name__:
         text = "{df} is a {got}, which holds no rows yet: give df.collect()"
         raise InputError(text, df=Option("df"), got=type(frame).__name__)

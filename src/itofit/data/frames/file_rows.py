@@ -8,7 +8,22 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from itofit._checks import InputError, Int
+from itofit._checks import InputError, Int, Message, Option
+
+FILE_NAME = "__filename"
+"""A column that every file of several has: its path."""
+OTHER_LABELS = (
+    "write the rows of a track in the order of their times, or give tracks that are not the same other labels"
+)
+"""What to do if rows of a track overlap in time."""
+
+
+def if_several_tracks(files: bool) -> Message:
+    """What to do if rows that no column of tracks tells apart overlap in time; `files`: in several of these."""
+    text = "if there are several tracks, give {track}"
+    if files:
+        text += ", the column that tells them from each other, or {own} if every file is a track"
+    return Message(text, track=Option("track", keyword=True), own=Option("track", FILE_NAME))
 
 
 class FileRows(NamedTuple):
@@ -32,7 +47,9 @@ class FileRows(NamedTuple):
         """Whether each of some rows, given by positions (n,), and the next one came from one file, (n − 1,)."""
         return np.diff(np.searchsorted(self.starts, row, side="right")) == 0
 
-    def check_apart(self, row: Int, track: Int, track_name: Callable[[int], str], time: Callable[[int], str]) -> None:
+    def check_apart(
+        self, row: Int, track: Int, track_name: Callable[[int], str], time: Callable[[int], str], labelled: bool
+    ) -> None:
         """Raise if rows of a track overlap in time in two files.
 
         Parameters
@@ -41,6 +58,8 @@ class FileRows(NamedTuple):
             Positions in the table and numbers of tracks, of rows in order.
         track_name, time : callable
             What to call the track of a row, and the time of the row at a position in the table.
+        labelled : bool
+            Whether a column tells tracks from each other.
         """
         if len(self.names) == 1:
             return
@@ -53,22 +72,13 @@ class FileRows(NamedTuple):
         _, first, inverse = np.unique(runs, axis=0, return_index=True, return_inverse=True)
         again = np.flatnonzero(first[inverse.ravel()] != np.arange(len(runs)))
         if len(again):
-            self._raise_overlap(heads, int(again[0]), row, track_name, time)
-
-    def _raise_overlap(
-        self,
-        heads: npt.NDArray[np.intp],
-        again: int,
-        row: Int,
-        track_name: Callable[[int], str],
-        time: Callable[[int], str],
-    ) -> None:
-        back, between = int(heads[again]), int(heads[again - 1])
-        raise InputError(
-            "the rows of {track} overlap in time: {one} has some before and after the time {time} of one in {other}; "
-            "write the rows of a track in the order of their times, or give tracks that are not the same other labels",
-            track=track_name(back),
-            one=self.names[self.number(int(row[back]))],
-            time=time(int(row[between])),
-            other=self.names[self.number(int(row[between]))],
-        )
+            back, between = int(heads[again[0]]), int(heads[again[0] - 1])
+            raise InputError(
+                "the rows of {track} overlap in time: {one} has some before and after the time {time} of one in "
+                "{other}; {advice}",
+                track=track_name(back),
+                one=self.names[self.number(int(row[back]))],
+                time=time(int(row[between])),
+                other=self.names[self.number(int(row[between]))],
+                advice=OTHER_LABELS if labelled else if_several_tracks(files=True),
+            )

@@ -15,6 +15,8 @@ from itofit.data.step_limits import StepLimits, none_within_limits
 from itofit.data.trajectories import Moves, Observations, moves_in, warn_of_left_out
 
 __all__ = [
+    "PLAIN",
+    "Clock",
     "ColumnNames",
     "Layout",
     "MissingPackageError",
@@ -27,6 +29,17 @@ __all__ = [
 ]
 
 ColumnNames: TypeAlias = Hashable | Iterable[Hashable]
+
+
+class Clock(NamedTuple):
+    """When rows were observed, as the user says it: a column of times, or the time between rows."""
+
+    time: Hashable | None = None
+    dt: float | None = None
+    unit: str | None = None  # of h, if times are dates
+
+
+NO_CLOCK = Clock()
 
 
 class Layout(NamedTuple):
@@ -90,16 +103,15 @@ def _check_second_order(layout: Layout) -> None:
 
 def checked_layout(
     state: ColumnNames,
-    time: Hashable | None = None,
-    track: ColumnNames | None = None,
-    dt: float | None = None,
     velocity: ColumnNames | None = None,
-    unit: str | None = None,
+    track: ColumnNames | None = None,
     covariates: ColumnNames | None = None,
+    clock: Clock = NO_CLOCK,
     periodic: Periodic | None = None,
     second_order: bool = False,
 ) -> Layout:
     """The layout that a user's arguments describe; raise if they do not fit together."""
+    time, dt, unit = clock
     if (dt is None) == (time is None):
         raise InputError(
             "give either {time}, the column of times, or {dt}, the time between rows: {given}",
@@ -181,12 +193,13 @@ def moves_in_table(layout: Layout, table: Table, limits: StepLimits) -> Moves:
     n_rows = np.bincount(observations.track)
     moves = moves_in(observations, layout.dt, sort=True)
     if not len(moves.h):
+        without = f", and {plural(n_untracked, 'row')} without a track" if n_untracked else ""
         raise InputError(
             "there is no transition: no track has two consecutive rows that are complete "
-            f"({plural(len(observations.track), 'row')} in {plural(len(n_rows), 'track')})"
+            f"({plural(len(observations.track), 'row')} in {plural(len(n_rows), 'track')}{without})"
         )
     kept = limits.allow(moves.h)
     if not kept.any():
         raise none_within_limits(moves.h.min(), moves.h.max())
-    warn_of_left_out(n_untracked, n_rows, stacklevel=4)
+    warn_of_left_out(n_untracked, n_rows)
     return moves if kept.all() else moves.take(kept)

@@ -215,7 +215,7 @@ class BlockedTransitions(WithUnits):
                 yield i, transitions
         if n_unknown and not self._warned:
             self._warned = True
-            warn_of_unknown(n_unknown, n_all, stacklevel=2)
+            warn_of_unknown(n_unknown, n_all)
 
     def _from_arrays(self, block: object) -> Transitions:
         """Transitions from a tuple, dictionary or table of arrays; rows with unknown covariates are among them."""

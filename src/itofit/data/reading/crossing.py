@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -152,14 +153,10 @@ class Ordered(NamedTuple):
     as_read: bool = False  # whether its rows stood in this order
 
 
-class Reading(NamedTuple):
-    """How the rows of a section become transitions."""
+class OfSection:
+    """What is called as a section and consists of its units."""
 
     section: Section
-    layout: Layout
-    limits: StepLimits
-    origin: Any  # what times count from
-    shared: Sequence[Ranges | None] = ()  # for each unit: which labels other units may have, all if that is not known
 
     @property
     def name(self) -> str:
@@ -175,6 +172,17 @@ class Reading(NamedTuple):
     def sources(self) -> Sequence[str]:
         """Those of the section."""
         return self.section.sources
+
+
+@dataclass(frozen=True)
+class Reading(OfSection):
+    """How the rows of a section become transitions."""
+
+    section: Section
+    layout: Layout
+    limits: StepLimits
+    origin: Any  # what times count from
+    shared: Sequence[Ranges | None] = ()  # for each unit: which labels other units may have, all if that is not known
 
     def in_order(self) -> Iterator[Ordered]:
         """The tables that have rows."""
@@ -192,7 +200,7 @@ class Reading(NamedTuple):
 
     def pieces(self) -> list[Reading]:
         """The same of the smallest sections, of which all labels are told."""
-        return [self._replace(section=piece, shared=()) for piece in self.section.pieces()]
+        return [replace(self, section=piece, shared=()) for piece in self.section.pieces()]
 
 
 def observed(section: Section, layout: Layout, origin: Any) -> Iterator[tuple[int, Observations, int]]:  # noqa: ANN401

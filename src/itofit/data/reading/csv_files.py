@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from itofit._checks import InputError
-from itofit.data.frames.file_rows import FileRows
+from itofit.data.frames.file_rows import FILE_NAME, FileRows
 from itofit.data.frames.layout import Layout, Table, optional
 from itofit.data.reading.arrow_files import ArrowFile
 from itofit.data.reading.csv_ranges import ByteRange, CsvRange, byte_ranges
@@ -21,7 +21,7 @@ from itofit.data.reading.excel_files import Excel
 from itofit.data.reading.file_errors import errors_naming
 from itofit.data.reading.file_kinds import kind_by_name
 from itofit.data.reading.json_lines import JsonLines
-from itofit.data.reading.listing import FILE_NAME, AnyFile, Found, key_columns
+from itofit.data.reading.listing import AnyFile, Found, key_columns
 from itofit.data.reading.numpy_files import Npy
 from itofit.data.reading.readers import Csv, RowReader, size_of_text
 

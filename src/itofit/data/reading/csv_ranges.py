@@ -31,6 +31,7 @@ class ByteRange(NamedTuple):
     start: int
     stop: int
     body: int  # where the first row of the file begins
+    dialect: Dialect  # of the file, so that a range need not read the line of names again
 
 
 def byte_ranges(whole: Csv, size: int, n_rows: int, most: int) -> list[ByteRange]:
@@ -46,7 +47,7 @@ def byte_ranges(whole: Csv, size: int, n_rows: int, most: int) -> list[ByteRange
     most : int
         Number of ranges, about, at most.
     """
-    if compression(whole.path) or not whole.begins_with_names():
+    if compression(whole.path) or not whole.begins_with_names(dialect := whole.dialect()):
         return []
     with whole.path.open("rb") as file:
         body = _body(file)
@@ -60,7 +61,7 @@ def byte_ranges(whole: Csv, size: int, n_rows: int, most: int) -> list[ByteRange
             cuts = list(_outside_quotes(file, body, wanted))
         else:
             cuts = [*range(body, size, wanted), size]
-    return [ByteRange(start, stop, body) for start, stop in pairwise(cuts)]
+    return [ByteRange(start, stop, body, dialect) for start, stop in pairwise(cuts)]
 
 
 def _body(file: IO[bytes]) -> int | None:
@@ -120,16 +121,16 @@ class CsvRange(Csv):
 
     def _source(self) -> IO[bytes]:
         """A line of names, which nobody reads, and the lines of the range."""
-        separator, names, *_ = self._dialect()
+        separator, names, *_ = self.dialect()
         return BytesIO(separator.join("-" * bool(names) for _ in names).encode() + b"\n" + self._lines()[0])
 
-    def _dialect(self) -> Dialect:
+    def dialect(self) -> Dialect:
         """That of the file, but for the lines before its names."""
-        return super()._dialect()._replace(skipped=0)
+        return self.own.dialect._replace(skipped=0)
 
     def _lines(self) -> tuple[bytes, int]:
         """The lines that begin in the range, and where the first of them does."""
-        start, stop, body = self.own
+        start, stop, body, _ = self.own
         first = max(start - 1, body)  # a line begins after the break before it
         with self.path.open("rb") as file:
             file.seek(first)
@@ -153,7 +154,7 @@ class CsvRange(Csv):
         with self.path.open("rb") as file:
             while first > 0 and (chunk := file.read(min(first, BEGINNING))):
                 n_before, first = n_before + chunk.count(b"\n"), first - len(chunk)
-        separator, names, *_ = self._dialect()
+        separator, names, *_ = self.dialect()
         reader = csv.reader(lines.decode().splitlines(keepends=True), delimiter=separator)
         seen = -1
         for fields in reader:

@@ -7,7 +7,16 @@ from difflib import get_close_matches
 from itertools import combinations
 
 from itofit._checks import InputError, Option
-from itofit.data.frames.layout import ColumnNames, Layout, Table, Texts, checked_layout, column_names
+from itofit.data.frames.layout import (
+    PLAIN,
+    Clock,
+    ColumnNames,
+    Layout,
+    Table,
+    Texts,
+    checked_layout,
+    column_names,
+)
 from itofit.data.periods import Periodic
 from itofit.data.reading.numpy_files import Npz
 from itofit.data.reading.readers import Reader
@@ -19,26 +28,24 @@ TIMES, TRACKS = ("time", "Time", "TIME", "t"), ("track", "Track", "TRACK")
 
 def layout_of(
     reader: Reader,
-    texts: Texts,
-    time: Hashable | None,
     state: ColumnNames | None,
-    track: ColumnNames | None,
-    dt: float | None,
     velocity: ColumnNames | None,
-    unit: str | None,
+    track: ColumnNames | None,
     covariates: ColumnNames | None,
+    clock: Clock,
+    *,
+    texts: Texts = PLAIN,
     periodic: Periodic | None = None,
     second_order: bool = False,
-    *,
     wide: bool = False,
 ) -> Layout:
     """The layout of a file; the columns of the state are tracks of one variable if it is `wide`."""
     head = reader.head()
     if not head.n_rows:
         raise InputError("holds names of columns and no rows")
-    if time is None and dt is None:
-        time = next((name for name in TIMES if name in head.columns), None)
-        if time is None:
+    if clock.time is None and clock.dt is None:
+        clock = clock._replace(time=next((name for name in TIMES if name in head.columns), None))
+        if clock.time is None:
             contents = "the columns are " + head.column_list()
             if isinstance(reader, Npz):
                 contents = f"the arrays are {head.column_list()}, and neither x0, x1 and h nor inputs, increments and h"
@@ -52,7 +59,7 @@ def layout_of(
         track = next((name for name in TRACKS if name in head.columns), None)
     guessed = state is None
     if state is None:
-        used = {time, *TIMES, *getattr(reader, "key_names", ())}
+        used = {clock.time, *TIMES, *getattr(reader, "key_names", ())}
         for argument, names in (("track", track), ("velocity", velocity), ("covariates", covariates)):
             used |= set() if names is None else set(column_names(argument, names))
         state = _variables(head, used, wide)
@@ -60,8 +67,7 @@ def layout_of(
         state = _all_columns(reader, "state", state)
     velocity = None if velocity is None else _all_columns(reader, "velocity", velocity)
     covariates = None if covariates is None else _all_columns(reader, "covariates", covariates)
-    layout = checked_layout(state, time, track, dt, velocity, unit, covariates, periodic, second_order)
-    layout = layout._replace(texts=texts)
+    layout = checked_layout(state, velocity, track, covariates, clock, periodic, second_order)._replace(texts=texts)
     if guessed and not wide and not layout.track and not layout.velocity:
         warn_if_wide(head, layout.state, texts.decimal)
     for name, argument in layout.columns.items():

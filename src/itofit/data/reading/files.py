@@ -13,6 +13,7 @@ import numpy as np
 from itofit._checks import Either, Float, InputError, Option, check_regular, count, flag, one_of, positive, shown
 from itofit.data.covariates import warn_of_unknown
 from itofit.data.frames.layout import (
+    Clock,
     ColumnNames,
     Layout,
     Texts,
@@ -148,7 +149,7 @@ def read_transitions(
     """
     if chunk_rows is not None:
         count("chunk_rows", chunk_rows)
-    limits, given = step_limits(min_h, max_h), (units, unit_of_dates(unit, time_unit))
+    limits, time_unit = step_limits(min_h, max_h), unit_of_dates(unit, time_unit)
     texts = Texts(one_of("decimal", decimal, (".", ",")), flag("dayfirst", dayfirst))
     if flag("wide", wide):
         check_wide(track, velocity)
@@ -156,7 +157,6 @@ def read_transitions(
     with errors_naming(reader.path):
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
         n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
-        section_rows = chunk_rows or SECTION_ROWS
         if isinstance(reader, Npz) and state is None and time is None and not wide and (form := reader.form()):
             if second_order:
                 raise InputError(
@@ -164,22 +164,33 @@ def read_transitions(
                     "and positions",
                     option=Option("second_order", True),
                 )
-            return _from_arrays(reader, form, dt, limits, n_rows, covariates, periodic).with_units(*given)
-        if n_rows is not None and isinstance(reader, Csv):
-            reader = CsvFiles([Found(reader.path, Path(path).stat().st_size, {})], path)  # type: ignore[arg-type]
-        roles = time, state, track, dt, velocity, unit, covariates
-        if wide:
-            inner = layout_of(reader, texts, *roles, wide=True)
-            reader = (WideFiles if isinstance(reader, ParquetFiles | CsvFiles) else WideReader)(reader, inner)
-            layout = wide_layout(inner, periodic, second_order)
+            data: Transitions | BlockedTransitions | PartedTransitions = _from_arrays(
+                reader, form, dt, limits, n_rows, covariates, periodic
+            )
         else:
-            layout = layout_of(reader, texts, *roles, periodic, second_order)
-        if n_rows is None:
-            moves = moves_in_table(layout, next(reader.parts(layout, None)), limits)
-            return Transitions._from_moves(layout, moves).with_units(*given)
-        if isinstance(reader, ParquetFiles | CsvFiles | WideFiles):
-            return parted(reader.sections(layout, section_rows), layout, limits).with_units(*given)
-        return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows)).with_units(*given)
+            if n_rows is not None and isinstance(reader, Csv):
+                reader = CsvFiles([Found(reader.path, Path(path).stat().st_size, {})], path)  # type: ignore[arg-type]
+            roles = state, velocity, track, covariates, Clock(time, dt, unit)
+            if wide:
+                inner = layout_of(reader, *roles, texts=texts, wide=True)
+                reader = (WideFiles if isinstance(reader, ParquetFiles | CsvFiles) else WideReader)(reader, inner)
+                layout = wide_layout(inner, periodic, second_order)
+            else:
+                layout = layout_of(reader, *roles, texts=texts, periodic=periodic, second_order=second_order)
+            data = _from_rows(reader, layout, limits, n_rows, chunk_rows or SECTION_ROWS)
+        return data.with_units(units, time_unit)
+
+
+def _from_rows(
+    reader: Reader, layout: Layout, limits: StepLimits, n_rows: int | None, section_rows: int
+) -> Transitions | BlockedTransitions | PartedTransitions:
+    """Transitions from files with a row for each observation: at once, or in parts of so many rows."""
+    if n_rows is None:
+        moves = moves_in_table(layout, next(reader.parts(layout, None)), limits)
+        return Transitions._from_moves(layout, moves)
+    if isinstance(reader, ParquetFiles | CsvFiles | WideFiles):
+        return parted(reader.sections(layout, section_rows), layout, limits)
+    return Transitions.from_blocks(FileParts(reader, layout, limits, n_rows))
 
 
 class FileParts:
@@ -296,8 +307,10 @@ def _reader_of(
 ) -> Reader:
     """What reads the files that a path means, given columns that may hold tracks."""
     if not isinstance(path, str | os.PathLike) and not (isinstance(path, Sequence) and not isinstance(path, bytes)):
-        text = "{path} must be the path of a file or a directory, a pattern, or a list of paths, got {got}"
-        raise InputError(text, path=Option("path"), got=type(path).__name__)
+        text = "{path} must be the path of a file or a directory, a pattern, or a list of paths, got {got}{advice}"
+        made_by = "from_dask" if hasattr(path, "__dask_graph__") else "from_dataframe"
+        advice = f"; data frames go to itofit.Transitions.{made_by}" if hasattr(path, "columns") else ""
+        raise InputError(text, path=Option("path"), got=type(path).__name__, advice=advice)
     if sheet is not None and not isinstance(sheet, str):
         raise InputError("{sheet} must be the name of a sheet, got {got}", sheet=Option("sheet"), got=shown(sheet))
     if is_one_file(path):

@@ -43,14 +43,15 @@ def in_windows(readings: Sequence[Reading], tangled: set[int], run: Run) -> list
     chosen = [readings[i] for i in sorted(tangled)]
     pieces = [piece for reading in chosen for piece in reading.pieces()]
     found = [(piece, own) for piece, own in zip(pieces, run(spread_of, pieces), strict=True) if len(own.labels)]
-    windows = _cheapest([own for _, own in found], chosen[0])
+    like = chosen[0]
+    windows = _cheapest([own for _, own in found], like)
     made: list[TablesInOrder] = []
     told: set[int] = set()
     for number, (window, held) in enumerate(windows):
         sections = tuple((found[i][0].section, i not in told) for i in held)
         told |= set(held)
         name = f"rows of {sections[0][0].name} and others in the order of their times, window {number}"
-        made.append(WindowReading(sections, window, name, *chosen[0][1:4]))
+        made.append(WindowReading(sections, window, name, like.layout, like.limits, like.origin))
     first = min(tangled)
     before = [own for i, own in enumerate(readings[:first]) if i not in tangled]
     after = [own for i, own in enumerate(readings) if i > first and i not in tangled]

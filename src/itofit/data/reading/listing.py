@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
-from itofit._checks import InputError, Option, check_regular
+from itofit._checks import InputError, Option, check_regular, shown
 from itofit.data.frames.table_columns import MissingPackageError, optional
 from itofit.data.reading.file_kinds import FIRST_IN_DIRECTORIES, THEN_IN_DIRECTORIES
 
 T = TypeVar("T")
-FILE_NAME = "__filename"
-"""A column that every file of several has: its path."""
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """What a directory is called whose rows have no value in the column of its name."""
 
@@ -82,6 +80,9 @@ def found_files(paths: Paths, storage_options: Mapping[str, Any] | None = None) 
 
     Raise if there are none, or one twice.
     """
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        text = "{option} must be a dict, as in {{'anon': True}}, got {got}"
+        raise InputError(text, option=Option("storage_options"), got=shown(storage_options))
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     files: list[Found] = []
     for path in given:

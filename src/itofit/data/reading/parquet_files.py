@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from itofit._checks import InputError, Option
-from itofit.data.frames.file_rows import FileRows
+from itofit.data.frames.file_rows import FILE_NAME, FileRows
 from itofit.data.frames.layout import Layout, Table, optional
 from itofit.data.reading.file_errors import errors_naming
-from itofit.data.reading.listing import FILE_NAME, AnyFile, Found, key_columns
+from itofit.data.reading.listing import AnyFile, Found, key_columns
 from itofit.data.reading.readers import HEAD_ROWS
 
 AT_ONCE = 16

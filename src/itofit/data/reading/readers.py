@@ -131,7 +131,7 @@ class Csv:
 
     def head(self) -> Table:
         """The first rows of all columns."""
-        dialect = self._dialect()
+        dialect = self.dialect()
         separator = " " if dialect.separator == SPACES else dialect.separator
         check_names(dialect.names, separator)
         errors = optional("pandas", "reading CSV files").errors
@@ -153,7 +153,7 @@ class Csv:
 
     def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
         """The columns of the layout; tracks are read as text, so that their type is the same in every part."""
-        dialect = self._dialect()
+        dialect = self.dialect()
         check_columns(dialect.names, layout)
         chosen = {
             "usecols": list(layout.columns),
@@ -202,15 +202,14 @@ class Csv:
 
     def names(self) -> list[str]:
         """The names of the columns; none if the file is empty."""
-        return self._dialect().names
+        return self.dialect().names
 
-    def begins_with_names(self) -> bool:
-        """Whether its first line that is not empty has the names of columns, with a mark between them."""
-        dialect = self._dialect()
+    def begins_with_names(self, dialect: Dialect) -> bool:
+        """Whether the first line that is not empty has the names of columns, with a mark between them."""
         commented = dialect.skipped and kind_of(self.path).endswith(WITHOUT_NAMES)
         return dialect.header and dialect.separator != SPACES and not commented
 
-    def _dialect(self) -> Dialect:
+    def dialect(self) -> Dialect:
         """The separator and the names, from the first line that is not empty, in some files no comment either."""
         free = kind_of(self.path).endswith(WITHOUT_NAMES)
         with opened_text(self.path) as file:
@@ -254,7 +253,7 @@ class Csv:
 
     def line(self, row: int) -> int:
         """The number of the line, from 1, that holds a row of data, from 0."""
-        dialect = self._dialect()
+        dialect = self.dialect()
         with opened_text(self.path) as file:
             seen = -1 - dialect.header
             for fields, number in _fields(islice(file, dialect.skipped, None), dialect.separator):

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from itofit._checks import InputError, Int, Message, Option, user_level
+from itofit._checks import InputError, Int, Option
 from itofit.data.covariates import warn_of_unknown
+from itofit.data.frames.file_rows import OTHER_LABELS, if_several_tracks
 from itofit.data.frames.layout import Layout
 from itofit.data.frames.table_columns import UNITS
 from itofit.data.large.parts import Looked, PartedTransitions, Run
@@ -257,10 +258,7 @@ class _Plan:
             one_times=f"{shown(self.first[one])} to {shown(self.last[one])}",
             other=self._name(int(self.unit[other])),
             other_times=f"{shown(self.first[other])} to {shown(self.last[other])}",
-            advice="write the rows of a track in the order of their times, or give tracks that are not the same "
-            "other labels"
-            if named
-            else Message("if there are several tracks, give {track}", track=Option("track", keyword=True)),
+            advice=OTHER_LABELS if named else if_several_tracks(self._source(one) != self._source(other)),
         )
 
     def before(self, unit: int) -> Before | None:
@@ -282,11 +280,10 @@ class _Plan:
         single = sum(own.n_inner_single for own in self.ends)
         inner = np.repeat([False, True], [single, sum(own.n_inner for own in self.ends) - single])
         n_rows = np.concatenate([several, inner]).astype(np.int8) + 1  # 1, or 2 for more
-        level = 1 + user_level()  # of the functions below
         if unsorted:
-            warn_of_sorted(len(np.unique(np.concatenate(unsorted))), len(n_rows) if self.layout.track else None, level)
-        warn_of_left_out(sum(own.n_untracked for own in self.ends), n_rows, level)
-        warn_of_unknown(self.n_unknown, self.n_moves or 1, level)
+            warn_of_sorted(len(np.unique(np.concatenate(unsorted))), len(n_rows) if self.layout.track else None)
+        warn_of_left_out(sum(own.n_untracked for own in self.ends), n_rows)
+        warn_of_unknown(self.n_unknown, self.n_moves or 1)
 
 
 def _shared(sections: Sequence[Section], layout: Layout) -> list[tuple[Ranges | None, ...]]:

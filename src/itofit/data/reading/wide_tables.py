@@ -12,15 +12,16 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from itofit._checks import DataWarning, InputError, Message, Option, user_level
 from itofit.data.frames.file_rows import FileRows
-from itofit.data.frames.layout import ColumnNames, Layout, Table, checked_layout
+from itofit.data.frames.layout import Clock, ColumnNames, Layout, Table, checked_layout
 from itofit.data.periods import Periodic
-from itofit.data.reading.crossing import Section
+from itofit.data.reading.crossing import OfSection, Section
 from itofit.data.reading.file_errors import errors_naming
 from itofit.data.reading.readers import Reader
 
@@ -49,8 +50,8 @@ def wide_layout(inner: Layout, periodic: Periodic | None, second_order: bool) ->
                 wide=Option("wide", True),
                 name=name,
             )
-    drivers = inner.covariates or None
-    made = checked_layout(VARIABLE, inner.time, TRACK, inner.dt, None, inner.unit, drivers, periodic, second_order)
+    clock = Clock(inner.time, inner.dt, inner.unit)
+    made = checked_layout(VARIABLE, None, TRACK, inner.covariates or None, clock, periodic, second_order)
     return made._replace(texts=inner.texts)
 
 
@@ -109,26 +110,12 @@ class WideFiles(WideReader):
         return [WideSection(section, self.inner) for section in reader.sections(self.inner, fewer)]
 
 
-class WideSection:
+@dataclass(frozen=True)
+class WideSection(OfSection):
     """A section of a wide table."""
 
-    def __init__(self, section: Section, inner: Layout) -> None:
-        self.section, self.inner = section, inner
-
-    @property
-    def name(self) -> str:
-        """What errors call it."""
-        return self.section.name
-
-    @property
-    def units(self) -> Sequence[str]:
-        """What errors call its units."""
-        return self.section.units
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """For each unit what it is a piece of."""
-        return self.section.sources
+    section: Section
+    inner: Layout
 
     @property
     def dask_frame(self) -> str:

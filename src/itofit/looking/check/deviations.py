@@ -126,14 +126,19 @@ def sentences(deviations: Sequence[Deviation]) -> str:
     return capitalised(text) + more + "."
 
 
-def advice_on(deviations: Sequence[Deviation], advice: Mapping[str, str]) -> str:
-    """What to do about deviations, given the advice on each name: each once, in their order."""
-    parts = dict.fromkeys(advice[deviation.name] for deviation in deviations)
+Advice = Mapping[str, str | tuple[str, ...]]
+"""What to do about deviations of a name: a text, or several, of which other names may have some as well."""
+
+
+def advice_on(deviations: Sequence[Deviation], advice: Advice) -> str:
+    """What to do about deviations, given the advice on each name: every text once, in their order."""
+    given = (advice[deviation.name] for deviation in deviations)
+    parts = dict.fromkeys(part for own in given for part in ((own,) if isinstance(own, str) else own))
     fields = {f"part_{i}": part for i, part in enumerate(parts)}
     return Message(" ".join(f"{{{name}}}" for name in fields), **fields)
 
 
-def advice_or_need(deviations: Sequence[Deviation], level: float, advice: Mapping[str, str]) -> AdviceOrNeed:
+def advice_or_need(deviations: Sequence[Deviation], level: float, advice: Advice) -> AdviceOrNeed:
     """What to do about deviations that count; without such, how many data would tell if these cannot."""
     if worst := significant_and_large(deviations, level):
         return {"advice": advice_on(worst, advice), "enough": None}

@@ -14,6 +14,7 @@ from scipy.special import chdtrc
 from itofit._checks import Either, Float, Int, Message, Option
 from itofit.looking.check.deviations import (
     TINY,
+    Advice,
     Deviation,
     advice_or_need,
     clearest,
@@ -346,22 +347,24 @@ _NOISE_FIRST = Message(
     "If whiteness points to errors of measurement, deal with these first ({option}).",
     option=Option("measurement_noise", "auto"),
 )
-_ADVICE = {
-    "mean": Message(
-        "A variable is missing: add what carries the memory. A force from outside is given as {covariates}; a velocity "
-        "need not be observed ({positions}). {noise}",
-        covariates=Option("covariates", keyword=True),
-        positions=FROM_POSITIONS,
-        noise=_NOISE_FIRST,
+_ADVICE: Advice = {
+    "mean": (
+        Message(
+            "A variable is missing: add what carries the memory. A force from outside is given as {covariates}; a "
+            "velocity need not be observed ({positions}).",
+            covariates=Option("covariates", keyword=True),
+            positions=FROM_POSITIONS,
+        ),
+        _NOISE_FIRST,
     ),
     "noise": Message(
         "The strength of the noise has a memory of its own: add a variable that follows it to the inputs, from outside "
         "as {covariates}, or treat regimes apart.",
         covariates=Option("covariates", keyword=True),
     ),
-    "two steps": Message(
-        "Learn again from every second observation: drift and noise that then change depend on the step. {noise}",
-        noise=_NOISE_FIRST,
+    "two steps": (
+        "Learn again from every second observation: drift and noise that then change depend on the step.",
+        _NOISE_FIRST,
     ),
 }
 

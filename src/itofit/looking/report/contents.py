@@ -44,7 +44,7 @@ from itofit.matrices.links import LINKS
 from itofit.model.formula.formula_sde import Formula
 from itofit.model.formula.written import line_text, notes, prediction_text
 from itofit.model.learned import LearnedSDE
-from itofit.model.storage import checked_target, write_whole
+from itofit.model.storage import PAGES, check_ending, checked_target, write_whole
 from itofit.model.summary import STRUCTURES, units_line
 
 NO_SIMULATION = (
@@ -73,6 +73,7 @@ def write(
 ) -> Path:
     """Write the page, as `itofit.report` says."""
     target = checked_target(path)
+    check_ending("report", target, PAGES)
     if not isinstance(sde, LearnedSDE):
         advice = "; give the model that it was found for, and it as formula=" if isinstance(sde, Formula) else ""
         raise InputError(f"sde must be a LearnedSDE, as itofit.fit returns it, got {type(sde).__name__}{advice}")
