@@ -3,9 +3,9 @@
 With few transitions a fit that looks better than constants may be worse, and nothing in the data tells for sure: terms
 were chosen and noise was measured by the same rows. But between a fit and constants there is a middle. The drift
 f̄ + w (f − f̄), with the best constant f̄, has 1 − (1 − w)² of the gain of f where that is right, and only w² of its
-loss where it is all noise. So up to FEW_ROWS transitions, a fit whose likelihood gains less than a clear amount over
-that of the best constants f̄ and Σ̄ is replaced by this drift and by a Σ that varies w times as much, around the mean of
-what the drift leaves over.
+loss where it is all noise. So up to FEW_ROWS transitions, a drift with which the likelihood gains less than a clear
+amount over f̄, for each amplitude that it has beyond that, is replaced by this one; and a Σ of which the same holds by
+one that varies w times as much, around the mean of what the drift leaves over.
 
 Amplitudes that are moved stay what a least-squares problem was solved for, with other values. So error bars hold the
 distance from that solution as a bias, see `itofit.learning.spread`.
@@ -28,42 +28,60 @@ FEW_ROWS = 400
 """Transitions up to which all this is done."""
 KEPT = 0.4
 """Share of what was learned, beyond constants, that is kept of a fit that gains little."""
-CLEAR_GAIN = 0.3
-"""Nats per transition and output that the likelihood of a fit must gain over that of constants to be kept as it is."""
-CLEAR_IN_ALL = 30.0
-"""Nats per output, of all transitions together, that are as good: more transitions need to gain less."""
+CLEAR_GAIN = 5.0
+"""Nats that the likelihood of a fit must gain over that of constants, for each amplitude that it has beyond these, to
+be kept as it is: noise alone makes a single amplitude gain so much in one of 600 data sets."""
+ENOUGH_ROWS = 60.0
+"""Transitions and outputs for each amplitude with which a fit is kept as well: a nat that an amplitude loses, if it is
+all noise, is then less than 0.02 for each of them."""
 LEAST_OF_CORRELATIONS = 0.01
 """Nats per transition and output that correlations must gain at least: less hardly matters, and may be chance."""
-NEAR_CONSTANTS = (
-    f"; these few are hardly more likely than with constants, to which f and Σ were moved {1 - KEPT:.0%} of the way"
-)
-"""What the summary says of a fit that gains little, after on how many transitions frequencies were searched."""
 
 
-def best_constants(cells: DriftCells) -> tuple[Float, Float]:
-    """The drift (d,) and covariance (d, d) of largest likelihood that are the same everywhere."""
-    drift = cells.moves.sum(axis=0) / cells.duration.sum()
-    residuals = (cells.moves - cells.duration[:, None] * drift) / np.sqrt(cells.duration)[:, None]
-    return drift, residuals.T @ residuals / len(residuals)
+def best_constant(cells: DriftCells) -> Float:
+    """The drift (d,) of largest likelihood that is the same everywhere."""
+    return np.asarray(cells.moves.sum(axis=0) / cells.duration.sum())
 
 
-def gains_little(cells: DriftCells, drift: Drift, sigma: Float) -> bool:
-    """Whether few transitions, one in each cell, are hardly more likely than with constants.
+def unclear(cells: DriftCells, drift: Drift, fit: CovarianceFit, sigma: Float) -> tuple[bool, bool]:
+    """Whether few transitions, one in each cell, are hardly more likely with drift, and with Σ, than with constants.
 
     Parameters
     ----------
     cells : DriftCells
     drift : Drift
+    fit : CovarianceFit
     sigma : array of shape (n, d, d)
-        Σ at the cells.
+        The Σ of that fit at the cells.
     """
-    n, d = cells.moves.shape
-    values = drift.intercept + cells.X @ drift.c
-    residuals = (cells.moves - cells.duration[:, None] * values) / np.sqrt(cells.duration)[:, None]
-    S = residuals[:, :, None] * residuals[:, None, :]
-    alone = 0.5 * (np.linalg.slogdet(S.mean(axis=0))[1] + d)  # with one Σ, which is better where there is no noise
-    gain = 0.5 * (np.linalg.slogdet(best_constants(cells)[1])[1] + d) - min(_loss(sigma, S), alone)
-    return bool(gain < min(CLEAR_GAIN, CLEAR_IN_ALL / n) * d)
+    d = cells.moves.shape[1]
+    S, S_of_constant = (
+        _products(cells, values) for values in (drift.intercept + cells.X @ drift.c, best_constant(cells))
+    )
+    mean, mean_of_constant = (each.mean(axis=0)[None] for each in (S, S_of_constant))
+    loss, alone = _loss(sigma, S), _loss(mean, S)
+    # With one Σ of its own the drift gains more where there is no noise
+    of_drift = max(_loss(sigma, S_of_constant) - loss, _loss(mean_of_constant, S_of_constant) - alone)
+    gains = ((of_drift, drift.determined - d), (alone - loss, fit.determined - fit.shape.n_entries))
+    unclear_drift, unclear_noise = (_is_unclear(len(S) * gain, amplitudes, S.shape[:2]) for gain, amplitudes in gains)
+    return unclear_drift, unclear_noise
+
+
+def _is_unclear(gain: float, n_amplitudes: float, shape: tuple[int, int]) -> bool:
+    """Whether a gain is too small for so many amplitudes beyond constants, and n transitions of d outputs too few."""
+    n, d = shape
+    return bool(gain < CLEAR_GAIN * n_amplitudes and n * d < ENOUGH_ROWS * n_amplitudes)
+
+
+def _products(cells: DriftCells, drift: Float) -> Float:
+    """Residual products (n, d, d) of cells under drifts (n, d) or one for all."""
+    residuals = (cells.moves - cells.duration[:, None] * drift) / np.sqrt(cells.duration)[:, None]
+    return np.asarray(residuals[:, :, None] * residuals[:, None, :])
+
+
+def moved(names: str) -> str:
+    """What the summary says of functions that were moved, after on how many transitions frequencies were searched."""
+    return f"; so few say little of {names}, moved {1 - KEPT:.0%} of the way to constants"
 
 
 def nearer_to_constant(drift: Drift, constant: Float, share: float = KEPT) -> Drift:

@@ -39,12 +39,13 @@ from itofit.learning.automatic.drift import (
 )
 from itofit.learning.automatic.few_data import (
     FEW_ROWS,
-    NEAR_CONSTANTS,
+    KEPT,
     at_one,
-    best_constants,
+    best_constant,
     correlated_mean,
-    gains_little,
+    moved,
     nearer_to_constant,
+    unclear,
     varying_less,
 )
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
@@ -101,7 +102,7 @@ class LearnedSigma(NamedTuple):
     sigma: Sigma
     searched: Searched
     candidates: tuple[Candidate, ...]
-    near_constants: bool = False  # whether it and the drift were moved to constants, see `few_data`
+    moved: str = ""  # which functions were moved to constants, see `few_data`
 
 
 class Automatic:
@@ -268,18 +269,22 @@ class Automatic:
 
     def _of_few_rows(self, drift: LearnedDrift, covariance: LearnedSigma) -> tuple[LearnedDrift, LearnedSigma]:
         """Both nearer to constants, if few transitions are hardly more likely with them; ridges are obeyed if set."""
-        X = self.features(covariance.sigma.basis, drift.cells.u)
-        set_by_hand = self.arff.ridge is not None or self.covariance_arff.ridge is not None
-        if set_by_hand or not gains_little(drift.rows, drift.drift, covariance.sigma.of_features(X)):
+        if self.arff.ridge is not None or self.covariance_arff.ridge is not None:
             return drift, covariance
-        drift = drift._replace(drift=nearer_to_constant(drift.drift, best_constants(drift.rows)[0]))
-        products = self.residual_products(drift)
-        sigma = varying_less(covariance.sigma, products, X)
+        sigma, products = covariance.sigma, self.residual_products(drift)
+        X = self.features(sigma.basis, drift.cells.u)
+        unclear_drift, unclear_noise = unclear(drift.rows, drift.drift, sigma.fit, sigma.of_features(X))
+        if unclear_drift:
+            drift = drift._replace(drift=nearer_to_constant(drift.drift, best_constant(drift.rows)))
+            products = self.residual_products(drift)
+        if unclear_drift or unclear_noise:
+            sigma = varying_less(sigma, products, X, KEPT if unclear_noise else 1.0)
         mean = correlated_mean(sigma, products, X) if self.task.options.structure == "auto" else None
         if mean is not None:
             full = self._constant(products._replace(mean=mean), Shape("full", self.d))
             sigma = full._replace(fit=at_one(full.fit))
-        return drift, covariance._replace(sigma=sigma, near_constants=True)
+        names = " and ".join(name for name, far in (("f", unclear_drift), ("Σ", unclear_noise)) if far)
+        return drift, covariance._replace(sigma=sigma, moved=names)
 
     def learned(self, drift: LearnedDrift, covariance: LearnedSigma) -> Learned:
         """Both as parts of a model."""
@@ -295,7 +300,7 @@ class Automatic:
             limits=limits,
             factor=sigma.L,
             candidates=covariance.candidates,
-            searched_on=self.plan.how + NEAR_CONSTANTS * covariance.near_constants,
+            searched_on=self.plan.how + (moved(covariance.moved) if covariance.moved else ""),
         )
 
     def without_step(self, drift: LearnedDrift, covariance: LearnedSigma) -> Correction:
