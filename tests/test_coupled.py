@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from itofit.learning.automatic import scoring
+from itofit.learning.automatic import coupled, scoring
 from itofit.learning.automatic.coupled import WeightedSum, normal_matrix, weighted_sums
 from itofit.learning.automatic.evidence import first_ridges
 from itofit.learning.automatic.principal import principal_features
@@ -34,13 +34,15 @@ def in_own_units(A, like):
     return A * np.outer(unit, unit)
 
 
+@pytest.mark.parametrize("few", [0, 40])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize(
     "columns",
     [None, [range(7), range(6), range(1, 7)], [[0, 1], [2, 3], [4, 5]], [[0], range(7), []]],
     ids=["all", "most", "different", "few"],
 )
-def test_left_sides_are_sums_of_kronecker_products(columns, order):
+def test_left_sides_are_sums_of_kronecker_products(columns, order, few, monkeypatch):
+    monkeypatch.setattr(coupled, "FEW_FEATURES", few)
     x, weight = features_and_weights()
     expected = defined(x, weight)
     columns = None if columns is None else [np.array(own, dtype=int) for own in columns]
@@ -51,7 +53,9 @@ def test_left_sides_are_sums_of_kronecker_products(columns, order):
     np.testing.assert_allclose(in_own_units(A, expected), in_own_units(expected, expected), atol=1e-13)
 
 
-def test_no_rows_and_outputs_without_weight_have_left_sides_of_zero():
+@pytest.mark.parametrize("few", [0, 40])
+def test_no_rows_and_outputs_without_weight_have_left_sides_of_zero(few, monkeypatch):
+    monkeypatch.setattr(coupled, "FEW_FEATURES", few)
     x, weight = features_and_weights()
     assert not normal_matrix(x[:0], weight[:0]).any()
     weight[:, 1] = weight[:, :, 1] = 0.0

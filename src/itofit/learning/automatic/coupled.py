@@ -22,12 +22,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from itofit._blocks import map_chunks, row_blocks
 from itofit._checks import Float, Int
+
+FEW_FEATURES = 40
+"""Up to so many, a product of two matrices takes no longer than what it takes to do without it."""
 
 
 class WeightedSum(NamedTuple):
@@ -77,6 +81,8 @@ def normal_matrix(ones: Float, weight: Float, columns: Sequence[Int] | None = No
     d = weight.shape[1]
     if columns is None:
         columns = [np.arange(ones.shape[1])] * d
+    if ones.shape[1] <= FEW_FEATURES:
+        return _block_by_block(ones, weight, columns)
     used = np.zeros(ones.shape[1], dtype=bool)
     for each in columns:
         used[each] = True
@@ -101,6 +107,23 @@ def normal_matrix(ones: Float, weight: Float, columns: Sequence[Int] | None = No
         block = _between(own[i], own[j], totals[i], totals[j], totals[d + 3 * k : d + 3 * k + 3]) / (unit[i] * unit[j])
         A[ends[i] : ends[i + 1], ends[j] : ends[j + 1]] = block
         A[ends[j] : ends[j + 1], ends[i] : ends[i + 1]] = block.T
+    return A
+
+
+def _block_by_block(ones: Float, weight: Float, columns: Sequence[Int]) -> Float:
+    """`normal_matrix` by a product of two matrices for each two outputs."""
+    ends = np.cumsum([0, *map(len, columns)])
+    places = [slice(a, b) for a, b in pairwise(ends)]
+    A = np.zeros((ends[-1], ends[-1]))
+    for rows in row_blocks(len(weight)):
+        own, W = [_some(ones[rows].T, use) for use in columns], weight[rows]
+        for i, mine in enumerate(places):
+            x = own[i] * np.sqrt(W[:, i, i])
+            A[mine, mine] += x @ x.T
+            for j in range(i):
+                A[mine, places[j]] += (own[i] * W[:, i, j]) @ own[j].T
+    for i, mine in enumerate(places):
+        A[: ends[i], mine] = A[mine, : ends[i]].T
     return A
 
 
