@@ -125,6 +125,11 @@ def on(client):
     return Cluster(client)
 
 
+def test_a_frame_is_not_fitted_as_it_is():
+    with pytest.raises(InputError, match=r"fit needs Transitions, got .*; see itofit.Transitions.from_dask$"):
+        itofit.fit(frame_of([tracks()]))
+
+
 def test_what_cannot_be_used():
     table = tracks()
     frame = dd.from_pandas(table, npartitions=3, sort=False)

@@ -264,7 +264,9 @@ def _with_members(sde: LearnedSDE, decision: Decision | None, task: Task, progre
 def _check_data(data: object, options: FitOptions) -> None:
     """Raise if data are not transitions, or not such that the options need."""
     if not isinstance(data, Data):
-        made_by = "from_dataframe" if hasattr(data, "columns") else "from_trajectories and from_pairs"
+        made_by = "from_trajectories and from_pairs"
+        if hasattr(data, "columns"):
+            made_by = "from_dask" if hasattr(data, "npartitions") else "from_dataframe"
         raise InputError(f"fit needs Transitions, got {type(data).__name__}; see itofit.Transitions.{made_by}")
     if not options.refine and is_periodic(data.periods).any():
         raise InputError(
