@@ -58,10 +58,9 @@ def unclear(cells: DriftCells, drift: Drift, fit: CovarianceFit, sigma: Float) -
     S, S_of_constant = (
         _products(cells, values) for values in (drift.intercept + cells.X @ drift.c, best_constant(cells))
     )
-    mean, mean_of_constant = (each.mean(axis=0)[None] for each in (S, S_of_constant))
-    loss, alone = _loss(sigma, S), _loss(mean, S)
+    loss, alone = _loss(sigma, S), _loss_of_mean(S)
     # With one Σ of its own the drift gains more where there is no noise
-    of_drift = max(_loss(sigma, S_of_constant) - loss, _loss(mean_of_constant, S_of_constant) - alone)
+    of_drift = max(_loss(sigma, S_of_constant) - loss, _loss_of_mean(S_of_constant) - alone)
     gains = ((of_drift, drift.determined - d), (alone - loss, fit.determined - fit.shape.n_entries))
     unclear_drift, unclear_noise = (_is_unclear(len(S) * gain, amplitudes, S.shape[:2]) for gain, amplitudes in gains)
     return unclear_drift, unclear_noise
@@ -71,6 +70,11 @@ def _is_unclear(gain: float, n_amplitudes: float, shape: tuple[int, int]) -> boo
     """Whether a gain is too small for so many amplitudes beyond constants, and n transitions of d outputs too few."""
     n, d = shape
     return bool(gain < CLEAR_GAIN * n_amplitudes and n * d < ENOUGH_ROWS * n_amplitudes)
+
+
+def _loss_of_mean(S: Float) -> float:
+    """The mean nll of products S (n, d, d) with their own mean as covariance, without bound if that is singular."""
+    return 0.5 * (float(np.linalg.slogdet(S.mean(axis=0))[1]) + S.shape[1])
 
 
 def _products(cells: DriftCells, drift: Float) -> Float:
