@@ -24,7 +24,7 @@ ROWS_OF_DOUBT, LEAST_SQUARE = 100.0, 3.0
 """For each of the m² linear terms of m variables: with fewer rows they are doubted, with more their squares are assumed
 to be so many times what noise makes of them, at least, so that they are shrunk but little."""
 
-FALSE_TERMS = 0.25
+FALSE_TERMS = 1.0
 """Monomials of a polynomial that noise alone keeps at most, of all inputs and outputs, on average over data sets."""
 
 
