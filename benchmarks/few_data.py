@@ -22,9 +22,9 @@ from itofit.learning.automatic import few_data, method
 
 CASES = {"few": f"random equations with at most {few_data.FEW_ROWS} transitions"}
 COLUMNS = [
-    Column("worse_before", f"more than {ALLOWED} above constants, as learned"),
+    Column("plain_worse", f"more than {ALLOWED} above constants, as learned"),
     Column("worse", "the same of the default"),
-    Column("before", "loss above constants', as learned", worst=max),
+    Column("plain", "loss above constants', as learned", worst=max),
     Column("above", "the same of the default", worst=max),
     Column("change", "what the default changes", "+.4f"),
     Column("change_within", "the same within the range", "+.4f"),
@@ -64,12 +64,12 @@ def measure(case, place):
         "equation": seed,
         "n": len(given.train),
         "d": given.equation.d,
-        "before": before,
+        "plain": before,
         "above": above,
         "within": within,
-        "worse_before": int(not before <= ALLOWED),
+        "plain_worse": int(not before <= ALLOWED),
         "worse": int(not above <= ALLOWED),
-        "worse_within_before": None if within is None else int(not within_before <= ALLOWED),
+        "plain_worse_within": None if within is None else int(not within_before <= ALLOWED),
         "worse_within": None if within is None else int(not within <= ALLOWED),
         "change": above - before,
         "change_within": None if within is None else within - within_before,
