@@ -26,8 +26,8 @@ COLUMNS = [
     Column("worse", "the same of the default"),
     Column("plain", "loss above constants', as learned", worst=max),
     Column("above", "the same of the default", worst=max),
-    Column("change", "what the default changes", "+.4f"),
-    Column("change_within", "the same within the range", "+.4f"),
+    Column("change", "what the default changes", ".4f"),
+    Column("change_within", "the same within the range", ".4f"),
     Column("given_up", "share that loses more than 0.1", worst=None),
     Column("seconds", "seconds", ".2f"),
 ]
