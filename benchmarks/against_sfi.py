@@ -77,15 +77,19 @@ def measure(case, seed):
 
 
 def row_of(system, kept, seeds):
-    """Mean errors and seconds of each tool over the seeds that all of them have."""
-    made = {tool: {seed: kept.get((f"{system} {tool}", seed), {}) for seed in seeds} for tool in TOOLS}
-    common = [seed for seed in seeds if all("error" in made[tool][seed] for tool in TOOLS)]
-    row = {"system": system, "text": SYSTEMS[system], "seeds": len(common)}
-    for tool, by_seed in made.items():
+    """Mean errors and seconds of each tool, and those of itofit on the same data sets."""
+    row = {"system": system, "text": SYSTEMS[system]}
+    for tool in TOOLS:
+        made = {seed: kept.get((f"{system} {tool}", seed), {}) for seed in seeds}
+        made = {seed: run for seed, run in made.items() if "error" in run}
+        row[f"{tool}_seeds"] = len(made)
         for key in ("error", "all_terms", "seconds"):
-            values = [by_seed[seed][key] for seed in common if key in by_seed[seed]]
+            values = [run[key] for run in made.values() if key in run]
             if values:
                 row[f"{tool}_{key}"] = float(np.mean(values))
+        own = [kept.get((f"{system} itofit", seed), {}).get("error") for seed in made]
+        if own and None not in own:
+            row[f"{tool}_beside"] = float(np.mean(own))
     return row
 
 

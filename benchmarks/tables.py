@@ -671,24 +671,25 @@ def against_sfi(rows):
     """Squared errors of the drift beside StochasticForceInference's, with the right polynomials and higher ones."""
     yield [
         "data",
-        "seeds",
         "itofit",
         "itofit, formula",
         "SFI, degree 3: all terms, PASTIS",
+        "itofit / all terms",
         "SFI, degree 5: all terms, PASTIS",
+        "itofit / all terms",
         "CPU seconds: itofit, SFI of degree 3",
     ]
     for row in rows:
-        if row["seeds"]:
-            others = [f"{row[f'{tool}_all_terms']:.4f}, {row[f'{tool}_error']:.4f}" for tool in ("sfi-3", "sfi-5")]
-            yield [
-                row["text"],
-                f"{row['seeds']}",
-                f"{row['itofit_error']:.4f}",
-                f"{row['formula_error']:.4f}",
-                *others,
-                f"{row['itofit_seconds']:.1f}, {row['sfi-3_seconds']:.1f}",
-            ]
+        own = [f"{row[f'{tool}_error']:.5f} ({row[f'{tool}_seeds']})" for tool in ("itofit", "formula")]
+        others = []
+        for tool in ("sfi-3", "sfi-5"):
+            if row[f"{tool}_seeds"]:
+                errors = ", ".join(f"{row[f'{tool}_{key}']:.5f}" for key in ("all_terms", "error"))
+                ratio = row[f"{tool}_beside"] / row[f"{tool}_all_terms"]
+                others += [f"{errors} ({row[f'{tool}_seeds']})", f"{ratio:.2f}"]
+            else:
+                others += ["not run", "–"]
+        yield [row["text"], *own, *others, f"{row['itofit_seconds']:.1f}, {row['sfi-3_seconds']:.1f}"]
 
 
 def hidden_formula(rows):
