@@ -6,8 +6,7 @@ missing; errors are a tenth of what noise does in one relaxation time. *False al
 tracks of 2,001 observations, at h = 0.01 and at a tenth and three tenths of the relaxation time (use --seeds 100).
 Errors are weighted by where the states are; ratios are of mean squared errors, averaged over seeds on both sides, and
 for double wells over three fits with random frequencies of their own, as these make more of a difference than errors of
-0.01 do. (Of the results that are kept, only those of noise that varies with errors > 0 were made so, the others with
-FITS = 1: docs/measurement-noise.md says why.)
+0.01 do: docs/measurement-noise.md says why.
 
     python benchmarks/measurement_noise.py [--seeds 10] [--cases constant-0.05 ...] [--output FILE] [--results]
 """
