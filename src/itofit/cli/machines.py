@@ -49,12 +49,15 @@ class Machines:
         check_installed("distributed", "dask", "--workers" if self.scheduler is None else "--scheduler")
         distributed = import_module("distributed")
         if self.scheduler is None:
-            with _local_cluster(self.workers or 1) as cluster, distributed.Client(cluster) as client:
+            with (
+                _local_cluster(self.workers or 1) as cluster,
+                distributed.Client(cluster, set_as_default=False) as client,
+            ):
                 yield client
             return
         try:
-            connection = distributed.Client(self.scheduler, timeout=CONNECTING)
-        except ValueError as error:
+            connection = distributed.Client(self.scheduler, timeout=CONNECTING, set_as_default=False)
+        except (AssertionError, ValueError) as error:  # of Dask, for an empty address and one without a port
             raise InputError(
                 f"--scheduler must be an address such as tcp://127.0.0.1:8786, got {self.scheduler!r} "
                 f"({_first_line(error)})"
