@@ -281,9 +281,7 @@ def test_a_scheduler_that_is_not_there_is_told(tmp_path, monkeypatch):
     for address in ("localhost", ""):
         told = run("fit", "a.csv", "-o", "a.npz", "--scheduler", address)
         assert f"--scheduler must be an address such as tcp://127.0.0.1:8786, got {address!r}" in told.output
-        assert (
-            pytest.importorskip("dask").config.get("scheduler", None) is None
-        )  # Dask does not wait for it
+        assert pytest.importorskip("dask").config.get("scheduler", None) is None  # Dask does not wait for it
     assert not Path("a.npz").exists()
 
 
