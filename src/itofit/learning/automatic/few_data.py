@@ -91,25 +91,25 @@ def moved(names: str) -> str:
 def nearer_to_constant(drift: Drift, constant: Float, share: float = KEPT) -> Drift:
     """The drift f̄ + w (f − f̄) for a constant f̄ (d,) and a share w, also without each fold of the data."""
 
-    def moved(intercept: Float, c: Float) -> tuple[Float, Float]:
+    def nearer(intercept: Float, c: Float) -> tuple[Float, Float]:
         return constant + share * (intercept - constant), share * c
 
     d, size = len(constant), len(drift.c) + 1
     goal = np.zeros((d, size))
     goal[:, 0] = constant / drift.unit
     goals = np.split(goal.ravel(), len(drift.systems))
-    intercept, c = moved(drift.intercept, drift.c)
+    intercept, c = nearer(drift.intercept, drift.c)
     return replace(
         drift,
         intercept=intercept,
         c=c,
         determined=d + share * (drift.determined - d),
-        folds=[moved(*fold) for fold in drift.folds],
+        folds=[nearer(*fold) for fold in drift.folds],
         systems=[own._replace(c=to + share * (own.c - to)) for own, to in zip(drift.systems, goals, strict=True)],
     )
 
 
-def varying_less(sigma: Sigma, products: ResidualProducts, X: Float, share: float = KEPT) -> Sigma:
+def varying_less(sigma: Sigma, products: ResidualProducts, X: Float, share: float) -> Sigma:
     """A covariance whose H differs w times as much from that of a constant, at the level that suits residuals.
 
     Parameters
