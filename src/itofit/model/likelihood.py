@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 65_536
 """Rows taken together where each has a matrix of its own, to bound the memory of all."""
-LEAST_FREEDOM, MOST_FREEDOM = 1.0, 1e6
+LEAST_FREEDOM, MOST_FREEDOM = 2.0, 1e6
 """Degrees of freedom of Student's distribution: where Σ could be anything, and where it is Gaussian to a millionth."""
 
 
@@ -105,7 +105,8 @@ def uncertain_nll(
 ) -> Float:
     """Negative log-likelihood of each transition, with the errors of drift and covariance in its distribution.
 
-    Errors of the outputs' drifts are correlated as their noises are, which is so for regressions on the same features.
+    Errors of the outputs' drifts that are small beside the noise of a step are correlated as their noises are, which is
+    so for regressions on the same features. What is larger than the noise, far from all data, is independent.
     A variance whose relative standard deviation is s is as well known as from ν = 2/s² observations.
 
     Parameters
@@ -119,8 +120,12 @@ def uncertain_nll(
     """
     noise = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
     added = np.sqrt(h)[:, None] * mean_error / noise
+    correlated = added / np.sqrt(1 + added**2)
+    total = covariance * (1 + correlated[:, :, None] * correlated[:, None, :])
+    each = np.arange(added.shape[1])
+    total[:, each, each] = (noise * np.hypot(1, added)) ** 2
     freedom = 2 / np.mean(relative_error**2, axis=1).clip(2 / MOST_FREEDOM, 2 / LEAST_FREEDOM)
-    return student_nll(increments, h, mean, covariance * (1 + added[:, :, None] * added[:, None, :]), freedom)
+    return student_nll(increments, h, mean, total, freedom)
 
 
 def _whitened(increments: Float, h: Float, drift: Float, covariance: Float) -> tuple[Float, Float]:

@@ -127,8 +127,9 @@ def varying_less(sigma: Sigma, products: ResidualProducts, X: Float, share: floa
     back = np.linalg.inv(L)
     S = back @ to_matrices(products.cells.sums, "full", shape.d) @ back.T
     relative = np.diagonal(np.linalg.solve(fit.at(X), S), axis1=1, axis2=2).mean(axis=0)
-    level = relative if shape.separate else np.full(shape.d, relative.mean())
-    return sigma._replace(L=L * np.sqrt(level), fit=fit, simplest=None)
+    if not shape.separate:  # directions without noise have no say
+        relative = np.full(shape.d, relative.sum() / np.trace(S.mean(axis=0)))
+    return sigma._replace(L=L * np.sqrt(relative), fit=fit, simplest=None)
 
 
 def at_one(fit: CovarianceFit, share: float = 0.0) -> CovarianceFit:

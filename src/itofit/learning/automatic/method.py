@@ -49,6 +49,7 @@ from itofit.learning.automatic.few_data import (
     varying_less,
 )
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
+from itofit.learning.automatic.gaps import near_its_mean, with_other_functions
 from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_of_rows, products_on_grid
 from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
 from itofit.learning.automatic.principal import Basis
@@ -256,7 +257,7 @@ class Automatic:
     def on_all_rows(self, drift: LearnedDrift, covariance: LearnedSigma) -> tuple[LearnedDrift, LearnedSigma]:
         """With amplitudes from all transitions, where they came from a subset, or from cells that are too coarse."""
         n_rows, sigma = self.task.survey.n_rows, covariance.sigma
-        if self.few and not self.plan.drawn:
+        if self._simple:
             return self._of_few_rows(drift, covariance)
         all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
         with one_blas_thread:
@@ -267,17 +268,23 @@ class Automatic:
                 return drift._replace(drift=all_rows.improved_drift(drift.drift)), covariance
         return drift, covariance
 
+    @property
+    def _simple(self) -> bool:
+        """Whether so few transitions get a simple answer; ridges are obeyed if set."""
+        ridges = (self.arff.ridge, self.covariance_arff.ridge)
+        return self.few and not self.plan.drawn and ridges == (None, None)
+
     def _of_few_rows(self, drift: LearnedDrift, covariance: LearnedSigma) -> tuple[LearnedDrift, LearnedSigma]:
-        """Both nearer to constants, if few transitions are hardly more likely with them; ridges are obeyed if set."""
-        if self.arff.ridge is not None or self.covariance_arff.ridge is not None:
-            return drift, covariance
+        """Both nearer to constants, between the data and if few transitions are hardly more likely with them."""
+        kept = near_its_mean(drift.drift, drift.rows, drift.basis, drift.cells.u, np.random.default_rng(self.plan.seed))
+        changed, drift = kept is not drift.drift, drift._replace(drift=kept)
         sigma, products = covariance.sigma, self.residual_products(drift)
         X = self.features(sigma.basis, drift.cells.u)
         unclear_drift, unclear_noise = unclear(drift.rows, drift.drift, sigma.fit, sigma.of_features(X))
         if unclear_drift:
             drift = drift._replace(drift=nearer_to_constant(drift.drift, best_constant(drift.rows)))
             products = self.residual_products(drift)
-        if unclear_drift or unclear_noise:
+        if changed or unclear_drift or unclear_noise:
             sigma = varying_less(sigma, products, X, KEPT if unclear_noise else 1.0)
         mean = correlated_mean(sigma, products, X) if self.task.options.structure == "auto" else None
         if mean is not None:
@@ -354,10 +361,14 @@ class Automatic:
         ridges, searched = _reported(drift.ridges, basis, posterior), learned.searched
         if learned.waves is not searched.best:
             searched = searched._replace(best_iteration=0)
+        spread = spread_series(basis, posterior.squares, self.scaling)
+        if self._simple:
+            rng, periodic = np.random.default_rng(self.plan.seed), is_periodic(self.data.periods)
+            spread = with_other_functions(spread, drift, learned.rows, learned.cells.u, rng, periodic)
         return LearnedFunction(
             series=basis.series(amplitudes[:, 0], amplitudes[:, 1:].T, self.scaling),
             training=searched.training(self.arff, basis, ridges, drift.determined),
-            spread=spread_series(basis, posterior.squares, self.scaling),
+            spread=spread,
         )
 
     def _covariance_function(self, learned: LearnedSigma, sigma: Sigma, squares: Float) -> LearnedFunction:
