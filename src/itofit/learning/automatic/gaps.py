@@ -39,6 +39,8 @@ BEYOND = 4.0
 Gaussian varies less."""
 LEAST_SIZE = 4.0
 """The least s², in units of the variance of a constant drift: more would hardly be seen."""
+MATTERS = 0.01
+"""Mean square of a change of the drift, in units of the noise of one transition, that changes Σ as well."""
 LENGTH = 0.4
 """Of the range of an input, over which other functions vary."""
 WAVES = 40
@@ -75,6 +77,12 @@ def near_its_mean(drift: Drift, rows: DriftCells, basis: Basis, u: Float, rng: n
     solved = [(part[:, 0], part[:, 1:].T) for part in drift.unit[:, None] * parts.reshape(len(whole), d, -1)]
     (intercept, c), *folds = solved
     return replace(drift, intercept=intercept, c=c, folds=folds, systems=systems, determined=determined)
+
+
+def differ(one: Drift, other: Drift, rows: DriftCells) -> bool:
+    """Whether two drifts differ so much at the data that the noise around them does."""
+    change = (one.intercept - other.intercept + rows.X @ (one.c - other.c)) / one.unit
+    return bool((np.mean(change**2, axis=0) > MATTERS).any())
 
 
 def with_other_functions(

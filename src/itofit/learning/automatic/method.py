@@ -49,7 +49,7 @@ from itofit.learning.automatic.few_data import (
     varying_less,
 )
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
-from itofit.learning.automatic.gaps import near_its_mean, with_other_functions
+from itofit.learning.automatic.gaps import differ, near_its_mean, with_other_functions
 from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_of_rows, products_on_grid
 from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
 from itofit.learning.automatic.principal import Basis
@@ -277,7 +277,7 @@ class Automatic:
     def _of_few_rows(self, drift: LearnedDrift, covariance: LearnedSigma) -> tuple[LearnedDrift, LearnedSigma]:
         """Both nearer to constants, between the data and if few transitions are hardly more likely with them."""
         kept = near_its_mean(drift.drift, drift.rows, drift.basis, drift.cells.u, np.random.default_rng(self.plan.seed))
-        changed, drift = kept is not drift.drift, drift._replace(drift=kept)
+        changed, drift = differ(drift.drift, kept, drift.rows), drift._replace(drift=kept)
         sigma, products = covariance.sigma, self.residual_products(drift)
         X = self.features(sigma.basis, drift.cells.u)
         unclear_drift, unclear_noise = unclear(drift.rows, drift.drift, sigma.fit, sigma.of_features(X))
