@@ -261,7 +261,11 @@ def autocorrelation(
     def solve(mesh: Mesh, b: Float, D: Float) -> Float:
         L = jumps_of(mesh, b, D, underdamped=motion.underdamped, moments=True).matrix()
         p = stationary(L)
-        return np.stack([_correlation(L, p, functions, lags) for functions in observed(motion, mesh.centres)], axis=1)
+        functions = observed(motion, mesh.centres)
+        away = np.concatenate([own - p @ own for own in functions], axis=1)
+        first = np.cumsum([0, *(own.shape[1] for own in functions[:-1])])
+        together = np.add.reduceat(correlations(L, p, away, lags), first, axis=1)
+        return np.asarray(together / np.add.reduceat(p @ away**2, first))
 
     found = solved(question, solve, moments=True)
     return Autocorrelation(
@@ -287,9 +291,3 @@ def observed(motion: Motion, points: Float) -> list[Float]:
         else:
             functions.append(points[:, i : i + 1])
     return functions
-
-
-def _correlation(L: object, p: Float, functions: Float, lags: Float) -> Float:
-    away = functions - p @ functions
-    parts = [correlations(L, p, away[:, i], lags) for i in range(away.shape[1])]
-    return np.asarray(sum(parts) / float(p @ (away**2).sum(axis=1)))

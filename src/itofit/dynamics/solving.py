@@ -111,14 +111,19 @@ def _slowest_on_line(L: Any, k: int) -> tuple[Complex, Complex]:  # noqa: ANN401
 
 
 def correlations(L: Any, p: Float, g: Float, times: Float) -> Float:  # noqa: ANN401
-    """E g(x_0) g(x_t) in the long run, for a function g (n,) of mean zero at the cells: shape (len(times),).
+    """E g(x_0) g(x_t) in the long run, for functions g (n, k) of mean zero at the cells: shape (len(times), k).
 
     exp(tL) g is taken from the space of g, Ag, A²g, ... with A = (c I − L)⁻¹ (van den Eshof and Hochbruck, 2006), with
     the inner product that the stationary probabilities p (n,) weigh.
     """
-    n, m = len(g), min(KRYLOV, len(g) - 1)
     c = max(10.0 / times.max(), TINY_SHIFT * float(-L.diagonal().min())) if times.max() > 0 else 1.0
     lu = shifted(L, c)
+    return np.stack([_correlation(lu, c, p, own, times) for own in g.T], axis=1)
+
+
+def _correlation(lu: Any, c: float, p: Float, g: Float, times: Float) -> Float:  # noqa: ANN401
+    """The same of one function g (n,), with the factors of c I − L."""
+    n, m = len(g), min(KRYLOV, len(g) - 1)
     V, H = np.zeros((n, m + 1)), np.zeros((m + 1, m))
     norm = np.sqrt(float(p @ g**2))
     V[:, 0] = g / norm
