@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 # of them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test pytest mypy pages docs package oldest reproduce clean
+.PHONY: demo test pytest mypy docs package oldest reproduce clean
 
 demo: $(VENV)/.usable
 	$(BIN)/python examples/double_well.py demo
@@ -19,7 +19,7 @@ reproduce: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(MAKE) --no-print-directory --keep-going --jobs=2 pytest mypy pages
+	$(MAKE) --no-print-directory --keep-going --jobs=2 pytest mypy
 
 mypy: $(VENV)/.installed
 	$(BIN)/mypy
@@ -30,13 +30,6 @@ pytest: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	$(BIN)/sphinx-build --quiet --jobs 2 --fail-on-warning --keep-going -b html docs build/docs
-
-# All pages, without running the examples again, which the tests run; beside the tests at a lower priority, so that none
-# of them takes much longer, and with all warnings together.
-pages: $(VENV)/.installed
-	@mkdir -p build
-	nice -n 5 $(BIN)/sphinx-build --quiet --jobs 2 --fail-on-warning --keep-going -D plot_gallery=0 -b html docs build/pages \
-		> build/pages.log 2>&1 || { cat build/pages.log; exit 1; }
 
 # Wheel and source distribution, and whether a fresh environment can use them as people do.
 package: $(VENV)/.installed
