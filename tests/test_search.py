@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+import itofit
 from itofit import ARFF
 from itofit.learning.automatic import search as search_module
 from itofit.learning.automatic import walk as walk_module
@@ -439,3 +440,22 @@ def test_refined_waves_are_fewer_and_nearer():
     searched = look(targets)
     assert len(searched.best.found) == 1  # a frequency that is off leaves something over that further waves must mend
     assert np.abs(np.abs(searched.best.found) - [18.3, 13.1]).max() < 0.1  # six standard errors
+
+
+def test_waves_of_a_covariance_are_moved_together_if_they_are_few(monkeypatch):
+    """Of a wave that is three hundredths off, Σ has an error of a tenth."""
+    rng = np.random.default_rng([1, 14])
+    x, kicks = rng.uniform(-1, 1, (100_000, 2)), rng.standard_normal((100_000, 2))
+    s, c = np.sin(3 * np.pi * x.T), np.cos(3 * np.pi * x.T)
+    drift = 0.4 * np.stack([s[0] * c[1], -c[0] * s[1]], axis=1)
+    noise = 0.5 + 0.2 * np.stack([np.cos(3 * np.pi * x.sum(axis=1)), s[0]], axis=1)
+    data = itofit.Transitions(x, 0.01 * drift + 0.1 * noise * kicks, 0.01, kind="diffusion")
+
+    def error():
+        sde = itofit.fit(data, correct_step=False, rng=1)
+        learned = np.diagonal(sde.covariance(x[:5000]), axis1=1, axis2=2)
+        return np.sqrt(np.mean((learned / noise[:5000] ** 2 - 1) ** 2))
+
+    assert error() < 0.04
+    monkeypatch.setattr(walk_module, "FEW_WAVES", 0)
+    assert error() > 0.05

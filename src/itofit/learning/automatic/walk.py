@@ -40,6 +40,8 @@ MOST_LOOKS, MOST_PEAKS = 8, 12
 """At what is left over, one after the other, and waves that are taken from it each time."""
 MOST_REFINED, SEEN = 4, 1.0
 """Steps in which waves that stood out are moved to where they leave least over, and log-evidence worth another one."""
+FEW_WAVES = 8
+"""That a covariance may be made of, if those that stood out are to be moved: one that turns is no sum of few waves."""
 FALSE_ALARM, FALSE_ALARM_AFTER_ONE = 0.002, 0.05
 """Probability that noise alone gives the search a frequency, before and after one has stood out."""
 
@@ -155,6 +157,7 @@ class Walk:
     def look(self, fit: FittedWaves) -> FittedWaves:
         """Add waves that stand out of what a fit leaves over, until none does; the fit with them."""
         self.compare(fit)
+        before, drift = fit, self.targets.linear_stays
         for _ in range(MOST_LOOKS if self.arff.n_features is None else 0):
             room = int(min(MOST_FEATURES, self.targets.n / ROWS_PER_FEATURE)) - len(fit.basis.omega)
             if not len(self.left.omega) or room <= 0:
@@ -164,14 +167,16 @@ class Walk:
                 strengths = self._strengths(fit)
                 tops = [top_of_peak(omega, self.targets.u, strengths, self.targets.periodic) for omega in peaks]
                 self.found = np.concatenate([self.found, tops])
-            fit = self._refined(self.fitted())
+            fit = self._refined(self.fitted()) if drift else self.fitted()
+            self.compare(fit)
+        if not drift and fit is not before and len(self.found) <= FEW_WAVES:
+            fit = self._refined(fit)
             self.compare(fit)
         return fit
 
     def _refined(self, fit: FittedWaves) -> FittedWaves:
         """A fit with the waves that stood out where they leave least over, as far as that is seen."""
         whole = self.n_inputs <= MOST_TOGETHER  # else waves stand for others in directions that no plane has
-        whole &= self.targets.linear_stays  # of a drift: a Σ that turns is no sum of few waves
         for _ in range(MOST_REFINED if whole and len(self.found) else 0):
             before, self.found = self.found, moved_waves(fit, self.targets)
             moved = self.fitted()
