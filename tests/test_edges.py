@@ -194,6 +194,45 @@ def test_targets_of_absurd_size_are_refused_by_the_regressor(power):
             ARFFRegressor(random_state=0).fit(X / np.abs(X).max() * 1.7e308, X[:, 0])
 
 
+SIZES = {"places": (1e60, 1.0, 0.1), "moves": (1.0, 1e80, 0.1), "all": (1e300, 1e300, 0.1), "times": (1.0, 1.0, 1e-300)}
+JUDGES = {
+    "nll": lambda sde, data: sde.nll(data),
+    "check": itofit.check,
+    "formula": lambda sde, data: sde.formula(data),
+    "compare": lambda sde, data: itofit.compare(sde, sde, data, data),
+}
+
+
+@pytest.mark.parametrize("judge", JUDGES.values(), ids=JUDGES)
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_data_of_another_size_than_those_of_a_model_are_refused(sde, sizes, judge):
+    places, moves, h = sizes
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match=r"of x1 are .* times as large as the model expects.*are the units"):
+            judge(sde, Transitions(X * places, MOVES * moves, h, kind="diffusion"))
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+@pytest.mark.parametrize("spread", [0.0, 1e-300, 1e-60])
+def test_data_that_all_start_at_one_place_are_judged(sde, spread, in_blocks):
+    start, end = 0.1 + spread * X, 0.1 + spread * X + MOVES
+    data = Transitions.from_blocks([(start, end, 0.1)]) if in_blocks else Transitions.from_pairs(start, end, 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        diagnosis = itofit.check(sde, data)
+    assert all(np.isfinite(value) for finding in diagnosis for value in finding.values.values())
+    assert "nan" not in str(diagnosis)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e-60])
+def test_no_formula_is_found_of_what_does_not_move(sde, size):
+    with pytest.raises(InputError, match="x2 does not move in these data"):
+        sde.formula(Transitions.from_pairs(X, X + MOVES * [1.0, 0.0], 0.1))
+    with pytest.raises(InputError, match="x1 does not move in these data"):
+        sde.formula(Transitions.from_pairs(X * size, (X + MOVES) * size, 0.1))
+
+
 def test_functions_are_bounded_however_far_away(sde):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -212,6 +251,7 @@ WRONG_CALLS = {
         lambda sde: itofit.fit(DATA, colour=1),
         "fit has no argument colour: its arguments are data, structure,",
     ),
+    "given before": (lambda sde: itofit.fit(DATA, dta=0.1), "fit has no argument dta: its arguments are data, "),
     "arrays": (lambda sde: itofit.fit(X, 0.1), r"make the data first, as in itofit.fit\(itofit.Transitions.from_"),
     "end": (lambda sde: sde.simulate(X, dt=0.1, T=5), r"simulate has no argument T: is it n_steps=round\(T / dt\)"),
     "seed of paths": (lambda sde: sde.simulate(X, 0.1, 5, seed=0), "simulate has no argument seed: is it rng"),

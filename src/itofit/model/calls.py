@@ -61,11 +61,12 @@ def _problem(
     """What does not fit; empty if that is something else."""
     name, parameters = function.__name__, inspect.signature(function).parameters
     known = [each for each in parameters if each != "self"]
+    places = [each.name for each in parameters.values() if each.kind is each.POSITIONAL_OR_KEYWORD]
     for unknown in (each for each in kwargs if each not in known):
-        near = instead.get(unknown) or next(iter(get_close_matches(unknown, known, n=1)), None)
+        free = [each for each in known if each not in (*places[: len(args)], *kwargs)]
+        near = instead.get(unknown) or next(iter(get_close_matches(unknown, free, n=1)), None)
         meant = f"is it {near} that you mean?" if near else f"its arguments are {', '.join(known)}"
         return f"{name} has no argument {unknown}: {meant}"
-    places = [each.name for each in parameters.values() if each.kind is each.POSITIONAL_OR_KEYWORD]
     if len(args) > len(places):
         own = [place for place in places if place != "self"]
         more = len(args) - len(places)

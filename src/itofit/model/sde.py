@@ -26,7 +26,7 @@ from itofit._checks import (
 from itofit._progress import Progress
 from itofit.data.frames.layout import optional
 from itofit.data.large.cluster import Client, on_cluster
-from itofit.data.names import Kind, check_variables, with_velocities
+from itofit.data.names import Kind, shown_range
 from itofit.data.passes import Data
 from itofit.data.periods import endless, wrapped
 from itofit.data.trajectories import frame_of
@@ -40,6 +40,7 @@ from itofit.model.hidden.observed import innovations, total_loss
 from itofit.model.hints import SIMULATE, Hints
 from itofit.model.likelihood import gaussian_nll, summed
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
+from itofit.model.same_system import check_data
 from itofit.model.simulation import LONGEST, Outside, Steps, gaussian_paths, not_simulated, warn_of_extrapolation
 
 
@@ -195,7 +196,8 @@ class SDE(Hints, ABC):
             raise InputError(text, h=Option("h"), n=len(x), got=steps.shape)
         steps = np.broadcast_to(steps, len(x))
         if not ((steps > 0) & (steps < LONGEST)).all():
-            raise InputError("{h} must be > 0 and < 1e100, got {got}", h=Option("h"), got=(steps.min(), steps.max()))
+            got = shown_range(steps.min(), steps.max())
+            raise InputError("{h} must be > 0 and < 1e100, got {got}", h=Option("h"), got=got)
         return self._moments(x, steps, self._checked_scheme(scheme))
 
     def _moments(self, x: Float, h: Float, scheme: Scheme, *, within: bool = False) -> tuple[Float, Float]:
@@ -286,17 +288,7 @@ class SDE(Hints, ABC):
 
     def _check_data(self, what: str, data: object) -> None:
         """Raise unless data are transitions of the variables of this equation."""
-        if not isinstance(data, Data):
-            raise InputError(f"{what} needs Transitions, got {type(data).__name__}; see itofit.Transitions.from_pairs")
-        if data.kind == "positions" and self.hidden_velocity is None:
-            raise InputError(
-                "the data are positions alone, but the model was not learned from such: {advice}",
-                advice=Either(
-                    python="make them with from_trajectories, or with from_underdamped if velocities are known",
-                    command="leave out --second-order, or name the columns of velocities with --velocity",
-                ),
-            )
-        check_variables(self, with_velocities(data))
+        check_data(self, what, data)
 
     # Simulation
 

@@ -24,6 +24,8 @@ RANGE_POINTS = 4096
 """Random points of the range, and at most as many of the data, whose neighbours are counted: shares to within 1 %."""
 NEAR = 0.1
 """Points are near if they differ by less than this part of the range, in root mean square over the inputs."""
+AT_ONE_PLACE = 1e-9
+"""Of the range: the spread up to which points count as one."""
 LEAST_NEAR = 5
 """A row with fewer others near it counts as alone."""
 
@@ -117,7 +119,7 @@ def _rate_error(sde: LearnedSDE, data: Transitions) -> float:
 
     That is the error of the slope of a regression. It tells how fast a drift may be that was learned as a constant.
     """
-    h, spread = float(data.h.mean()), np.maximum(data.inputs[:, moving(sde)].std(axis=0), TINY)
+    h, spread = float(data.h.mean()), _spread(sde, data.inputs)[moving(sde)]
     variance = np.diagonal(sde.covariance(data.inputs), axis1=1, axis2=2).mean(axis=0)
     time = sde.data.n_transitions * sde.data.h_mean
     return float(h * np.max(np.sqrt(variance / time) / spread) * np.sqrt(sde.n_inputs))
@@ -189,8 +191,13 @@ def _few_rows(n: int, rng: np.random.Generator) -> Int:
 
 def _rates(sde: LearnedSDE, x: Float) -> Float:
     """How fast the drift makes the state change, at each point: shape (n,)."""
-    spread = np.maximum(x.std(axis=0), TINY)
-    return rates_of_change(sde.drift_jacobian(x), spread, underdamped=sde.kind == "underdamped")
+    return rates_of_change(sde.drift_jacobian(x), _spread(sde, x), underdamped=sde.kind == "underdamped")
+
+
+def _spread(sde: LearnedSDE, x: Float) -> Float:
+    """Standard deviation of each input, shape (m,); where all points are at one place, of points all over the range."""
+    spread, everywhere = x.std(axis=0), (sde.box[1] - sde.box[0]) / np.sqrt(12)
+    return np.where(spread > AT_ONE_PLACE * everywhere, spread, everywhere)
 
 
 def _covariance_change(sde: LearnedSDE, data: Transitions) -> float:

@@ -17,6 +17,7 @@ from itofit.matrices.symmetric import factors
 from itofit.model.hidden.observed import Innovations, drawn_underdamped, innovations
 from itofit.model.learned import LearnedSDE
 from itofit.model.likelihood import BATCH_ROWS, gaussian_nll
+from itofit.model.same_system import check_sizes
 
 MOST_ROWS = 200_000
 """Rows that are examined at most: a few seconds of work, and far more than deviations that matter need to be seen."""
@@ -51,6 +52,7 @@ def examine(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> ExaminedRo
     """All transitions, or stretches of them if there are too many, with what a model says of them."""
     n_all = len(data)
     rows, stretch = _rows_and_stretches(data, rng)
+    check_sizes(sde, rows)
     order, follows = _time_order(rows, stretch)
     through_filter = rows.kind == "positions" or sde.measurement_noise is not None
     loss = None

@@ -49,6 +49,8 @@ ABOUT_AS_LONG = 1.05
 """Ratio of the longest to the shortest step up to which all count as equally long."""
 FEWEST = 50
 """Transitions that a formula is found from."""
+LEAST_MOVE = 1e-12
+"""Of the learned noise of a step: a variable that never moves farther stands still."""
 Noise = Literal["covariance", "diffusion"]
 
 
@@ -85,6 +87,7 @@ def find_formula(
             "learned, got {got}: give more data or a lower {degree}",
             n_terms=len(tried), least=max(FEWEST, 5 * len(tried)), got=len(used), degree=Option("degree"),
         )  # fmt: skip
+    _check_moves(sde, used)
     slots = slots_of(sde, noise)
     undo = sde.kind != "general" and (sde.step_correction is not None or sde.scheme == "corrected")
     empty = Formula(
@@ -156,6 +159,18 @@ def _usable(sde: LearnedSDE, data: Data) -> Data:
     if add_up(data, lambda block, number: int(inside(block).sum())) == len(data):
         return data
     return those(data, inside)
+
+
+def _check_moves(sde: LearnedSDE, data: Data) -> None:
+    """Raise if an output does not move, or next to nothing beside its learned noise: 0 would be said to fit best."""
+    moves = np.max(add_up(data, lambda block, number: [np.abs(block.increments).max(axis=0)]), axis=0)
+    noise = np.diagonal(sde.covariance(0.5 * sde.box.sum(axis=0, keepdims=True))[0])
+    power = 3 if data.kind == "positions" else 1  # of the time that noise has moved positions for
+    for name, move, least in zip(
+        data.output_names, moves, LEAST_MOVE * np.sqrt(noise * sde.data.h_mean**power), strict=True
+    ):
+        if move <= least:
+            raise InputError(f"{name} does not move in these data, so that nothing can be said of it: give others")
 
 
 def _summary(data: Data) -> DataSummary:
