@@ -201,7 +201,7 @@ TIMES = {
     ),
     "durations": (
         lambda: from_trajectories(X0[:3], times=np.arange(3).astype("m8[s]")),
-        "times must be numbers, got dates",
+        r"got durations; take np.asarray\(times, dtype='timedelta64'\) / np.timedelta64\(1, 's'\)",
     ),
     "dates in a list": (
         lambda: from_trajectories(X0[:2], times=[datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 2)]),

@@ -774,3 +774,16 @@ def test_the_observed_density_is_smoothed_as_the_learned_one(system):
     area = (x[1] - x[0]) * (y[1] - y[0])
     assert learned.sum() * area == pytest.approx(1, abs=1e-3)
     assert 0.5 * np.abs(learned - seen).sum() * area < 0.05
+
+
+def test_relaxation_of_a_circle_without_noise_says_that_it_does_not_end():
+    angle = 0.1 * np.arange(400)
+    data = itofit.Transitions.from_trajectories(np.column_stack([np.cos(angle), -np.sin(angle)]), dt=0.1)
+    with pytest.warns(itofit.DataWarning, match="carry no noise"):
+        sde = itofit.fit(data, rng=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ExtrapolationWarning)
+        times = dynamics.relaxation_times(sde, samples=10, rng=0)
+    low, high = times.interval()
+    assert not np.isnan([times.value, times.std, low, high]).any()

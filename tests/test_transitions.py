@@ -466,3 +466,12 @@ def test_blocks_cannot_be_split_by_groups():
     with pytest.raises(InputError, match="by must be one of"):
         data.split(by="time")
     assert [len(part) for part in data.split(0.25, by="rows", rng=0)] == [30, 10]
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64"])
+def test_whole_numbers_as_times_lose_no_digits(kind):
+    ticks = 1_700_000_000_000_000_000 + 100 * np.arange(5)  # nanoseconds of today, of which a float holds every 256th
+    data = Transitions.from_trajectories(np.arange(5.0) ** 2, times=ticks.astype(kind))
+    assert data.h.tolist() == [100.0] * 4
+    with pytest.raises(InputError, match=r"times\[0\] = 1700000000000000400 is followed by 1700000000000000300"):
+        Transitions.from_trajectories(np.arange(5.0), times=ticks[::-1].astype(kind))

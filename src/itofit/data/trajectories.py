@@ -105,25 +105,28 @@ def _clock(name: str, times: npt.ArrayLike | None, path: Float) -> Float:
     array = plain_array(name, times)  # type: ignore[arg-type]
     first = array.flat[0] if array.size and array.dtype.kind == "O" else None
     if array.dtype.kind in "mM" or isinstance(first, date | timedelta):
-        raise InputError(
-            "{option} must be numbers, got dates; take t = np.asarray({name}, dtype='datetime64[us]'), then "
-            "(t - t[0]) / np.timedelta64(1, 's')",
-            option=Option(name),
-            name=name,
+        durations = array.dtype.kind == "m" or isinstance(first, timedelta)
+        numbers = (
+            f"np.asarray({name}, dtype='timedelta64') / np.timedelta64(1, 's')"
+            if durations
+            else f"t = np.asarray({name}, dtype='datetime64[us]'), then (t - t[0]) / np.timedelta64(1, 's')"
         )
-    clock = float_array(name, array)
+        text = "{option} must be numbers, got {got}; take {numbers}"
+        raise InputError(text, option=Option(name), got="durations" if durations else "dates", numbers=numbers)
+    whole = array.dtype.kind in "iu" and array.size > 0  # differences of large ones are lost in floating point
+    clock = float_array(name, array.astype(np.int64) - array.astype(np.int64).flat[0] if whole else array)
     if clock.shape != (len(path),):
         text = "{option} must have one time for each observation: expected ({n},), got {got}"
         raise InputError(text, option=Option(name), n=len(path), got=clock.shape)
     if (i := first_backward(clock)) is not None:
         raise InputError(
-            "{option} must be increasing: {name}[{i}] = {time:g} is followed by {next_time:g}; "
+            "{option} must be increasing: {name}[{i}] = {time} is followed by {next_time}; "
             "sort the rows, drop repeated times, and give several trajectories as a list",
             option=Option(name),
             name=name,
             i=i,
-            time=clock[i],
-            next_time=clock[i + 1],
+            time=f"{array[i]:{'' if whole else 'g'}}",
+            next_time=f"{array[i + 1]:{'' if whole else 'g'}}",
         )
     return clock
 

@@ -102,7 +102,8 @@ class Answer:
         out = np.full(np.shape(self.value), np.nan)
         if np.any(enough):
             finite = np.where(np.isfinite(samples), samples, np.nan)[:, enough] if out.ndim else samples
-            out[enough] = np.nanstd(finite, axis=0, ddof=1)
+            with np.errstate(over="ignore"):  # that of times without end is infinite
+                out[enough] = np.nanstd(finite, axis=0, ddof=1)
         return out
 
     def interval(self, level: float = 0.95) -> tuple[Float | float, Float | float]:

@@ -19,7 +19,7 @@ from itofit.dynamics.drawn import LOOKS, draw_modes
 from itofit.dynamics.long_run import edge_in_long_run
 from itofit.dynamics.mesh import Mesh
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
-from itofit.dynamics.questions import MOST_VARIABLES, Cells, Method, Question, question_of, solved
+from itofit.dynamics.questions import MOST_VARIABLES, TINY, Cells, Method, Question, question_of, solved
 from itofit.dynamics.solving import REAL, correlations, slowest, stationary
 from itofit.model.sde import SDE
 
@@ -122,7 +122,7 @@ def relaxation_times(
         return RelaxationTimes(
             what="relaxation times",
             value=1 / rates[:k],
-            samples=1 / np.maximum(own[:, :k], 1e-300),
+            samples=1 / np.maximum(own[:, :k], TINY),
             scale="log",
             grid_error=float(errors[:k].max()),
             edge=edge_in_long_run(question),
@@ -158,7 +158,8 @@ def _modes(
     if like is None:
         chosen = one_of_pair[:k]
     else:
-        distance = np.abs(np.log(values[one_of_pair]) - np.log(like)[:, None])
+        found, wanted = (np.log(np.where(each == 0, TINY, each)) for each in (values[one_of_pair], like))
+        distance = np.abs(found - wanted[:, None])
         chosen = one_of_pair[linear_sum_assignment(distance)[1]]
     return values[chosen], vectors[:, chosen]
 

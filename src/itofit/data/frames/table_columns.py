@@ -95,7 +95,7 @@ class Table:
         if n == 1:
             return
         hint = did_you_mean(name, self.columns)
-        if name in (getattr(getattr(self.frame, "index", None), "names", None) or []):
+        if name is not None and name in (getattr(getattr(self.frame, "index", None), "names", None) or []):
             hint = " (it is the index: use df.reset_index())"
         raise self.no_such_column(argument, name, hint)
 
