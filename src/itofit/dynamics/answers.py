@@ -116,9 +116,9 @@ class Answer:
         t = float(stdtrit(n - 1, 0.5 + 0.5 * fraction("level", level)))
         value = np.asarray(self.value, dtype=float)
         if self.scale == "log":
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 factor = np.exp(np.minimum(t * self._std(np.log(self.samples)), 700.0))
-            return _plain(value / factor), _plain(value * factor)
+                return _plain(value / factor), _plain(value * factor)
         if self.scale == "square":
             root = np.sqrt(value)
             away = np.sqrt(np.mean((np.sqrt(self.samples) - root) ** 2, axis=0)) if len(self.samples) else np.nan
