@@ -27,6 +27,7 @@ COLUMNS = [
     Column("least_squares_error", "that of least squares", ".4f"),
     Column("ratio", "ratio of the two"),
     Column("coverage", "share of the drift within 95 % bands", worst=min),
+    Column("least_squares_coverage", "within those of least squares", worst=min),
     Column("seconds", "seconds", ".2f"),
 ]
 
@@ -57,9 +58,12 @@ def ornstein_uhlenbeck(rng, n):
 
 
 def least_squares(x, h, places):
-    """Drift at places of the regression of rates on states."""
-    coefficients = np.linalg.lstsq(_with_constant(x[:-1]), np.diff(x, axis=0) / h, rcond=None)[0]
-    return _with_constant(places) @ coefficients
+    """Drift at places of the regression of rates on states, and its standard errors."""
+    X, rates, at = _with_constant(x[:-1]), np.diff(x, axis=0) / h, _with_constant(places)
+    coefficients = np.linalg.lstsq(X, rates, rcond=None)[0]
+    variance = np.sum((rates - X @ coefficients) ** 2, axis=0) / (len(X) - X.shape[1])
+    leverage = np.einsum("ni,ij,nj->n", at, np.linalg.inv(X.T @ X), at)
+    return at @ coefficients, np.sqrt(np.outer(leverage, variance))
 
 
 def _with_constant(x):
@@ -78,13 +82,14 @@ def measure(case, seed):
     places = x[:: -(-len(x) // PLACES)]
     truth = -places @ A.T
     drift, std = sde.drift(places, return_std=True)
-    error = runs.root_mean_square(drift - truth)
-    other = runs.root_mean_square(least_squares(x, h, places) - truth)
+    plain, plain_std = least_squares(x, h, places)
+    error, other = (runs.root_mean_square(values - truth) for values in (drift, plain))
     return {
         "drift_error": error,
         "least_squares_error": other,
         "ratio": error / other,
         "coverage": float(np.mean(np.abs(drift - truth) < Z * std)),
+        "least_squares_coverage": float(np.mean(np.abs(plain - truth) < Z * plain_std)),
         "seconds": seconds,
     }
 

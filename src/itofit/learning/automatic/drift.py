@@ -38,7 +38,7 @@ from itofit.learning.automatic.evidence import (
 )
 from itofit.learning.automatic.fitted_waves import FittedWaves
 from itofit.learning.automatic.principal import Basis, with_intercept
-from itofit.learning.automatic.sparsity import odds_of_zero
+from itofit.learning.automatic.sparsity import OddsOfZero, odds_of_zero
 from itofit.learning.spread import Posterior, mean_squares
 from itofit.matrices.symmetric import reference_factor, to_matrices
 from itofit.waves.wave_groups import linear_terms
@@ -239,11 +239,11 @@ def drift_of_one_covariance(waves: FittedWaves, cells: Cells, rows: DriftCells, 
     return f
 
 
-def odds_of_terms(basis: Basis, drift: Drift) -> float:
-    """How likely linear terms are zero, from those of a drift of several inputs and many data; zero if not known."""
+def odds_of_terms(basis: Basis, drift: Drift) -> OddsOfZero | None:
+    """How likely linear terms are zero, from those of a drift of several inputs and many data; None if not known."""
     linear, m = basis.linear, basis.omega.shape[1]
     if linear is None or linear.doubt > 0 or m == 1:
-        return 0.0
+        return None
     places = 1 + np.flatnonzero(linear_terms(basis.group, m))
     squares = []
     for A, b, P, c, *_ in drift.systems:

@@ -180,7 +180,7 @@ class Solution(NamedTuple):
     root: Float | None = None  # W with WᵀW = (A + P)⁻¹, for who needs it
     least: Float | float = 0.0  # (G,): see `updated_ridges`
     doubt: Float | float = DOUBT  # (G,)
-    odds: Float | float = 0.0  # (G,)
+    odds: Float | float = 0.0  # (G,): of zero
 
 
 class MostEvident(NamedTuple):
@@ -253,21 +253,25 @@ def updated_ridges(
 ) -> Float:
     """One step of the ridges towards σ² (γ + doubt) / (used + least), a longer one up; groups without effect go off.
 
-    Groups of which `least` is positive are never switched off. With odds of zero, single amplitudes are shrunk the more
-    the nearer to zero they are without a ridge, see `itofit.learning.automatic.sparsity`.
+    Groups of which `least` is positive are never switched off. With odds K that they are zero, single amplitudes are
+    shrunk by a further K, see `itofit.learning.automatic.sparsity`.
     """
     stays = np.greater(least, 0)
     wanted = variance * (determined + doubt)
     ratio = wanted / np.maximum((used + least) * ridges, 1e-6 * wanted)
-    if isinstance(odds, np.ndarray) and odds.any():
-        known, free = np.clip(determined, 1e-9, 1.0), np.clip(1 - determined, 1e-9, 1.0)
-        squares = used * ridges / (variance * known * free)  # of amplitudes without a ridge, in standard errors
-        ratio = ratio + odds * np.exp(-0.5 * np.minimum(squares, 100.0)) * known / free
+    if isinstance(odds, np.ndarray):
+        ratio = ratio + odds * np.clip(determined, 1e-9, 1.0) / np.clip(1 - determined, 1e-9, 1.0)
     ratio = np.minimum(np.maximum(ratio, 1e-4), 1e3)  # faster than np.clip where groups are few, here and below
     new = ridges * np.where((ratio > 1) & ~stays, ratio**1.5, ratio)
     new = np.minimum(np.maximum(new, LEAST_RIDGE), SWITCHED_OFF)
     off = (determined < UNDETERMINED) | (ridges >= SWITCHED_OFF)
     return np.asarray(np.where(off & ~stays, SWITCHED_OFF, new))
+
+
+def squares_without_ridge(ridges: Float, determined: Float, used: Float, variance: float) -> Float:
+    """Squares (G,) of single amplitudes as they would be without their ridge, in standard errors."""
+    known, free = np.clip(determined, 1e-9, 1.0), np.clip(1 - determined, 1e-9, 1.0)
+    return np.asarray(used * ridges / (variance * known * free))
 
 
 class Penalised(NamedTuple):
@@ -416,7 +420,7 @@ def best_ridges(
     size = np.bincount(everywhere, minlength=d * G)
     information = np.bincount(everywhere, np.diagonal(H)[penalised], d * G).astype(float)
     least = least_used(size, information, variance, np.tile(basis.least, d))
-    doubt, within, any_odds = np.tile(basis.doubt, d), basis.within_monomials, bool(basis.odds.any())
+    doubt, within, prior = np.tile(basis.doubt, d), basis.within_monomials, basis.linear
 
     first = ridges.ravel()
 
@@ -428,9 +432,10 @@ def best_ridges(
         determined = _sums_of_groups(everywhere, np.minimum(np.maximum(shares, 0.0), 1.0), d * G)
         used = _sums_of_groups(everywhere, penalty * c[penalised] ** 2, d * G)
         odds: Float | float = 0.0
-        if any_odds:
+        if prior is not None and prior.odds is not None:
             of_monomials = (flat.reshape(d, G) < SWITCHED_OFF) @ within  # whose linear terms depend on where zero is
-            odds = np.where(of_monomials, 0.0, basis.odds).ravel()
+            squares = squares_without_ridge(flat, determined, used, variance)
+            odds = np.where(basis.stays & ~of_monomials, prior.odds.given(squares).reshape(d, G), 0.0).ravel()
         return Solution(flat, c, determined, used, variance, least=least, doubt=doubt, odds=odds)
 
     return maximise_evidence(solve, first, rounds).ridges.reshape(d, G)

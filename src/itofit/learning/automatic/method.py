@@ -80,6 +80,8 @@ ROWS_IN_CELL = 20.0
 """Fewer transitions of tracks in each cell of several inputs, on average, let noise decide where in a cell they are."""
 POWER_NEEDED = 40.0
 """Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
+NEAR_THE_DATA = 0.5
+"""Of their range: so far from them may be where monomials are zero. What cannot be negative seldom reaches zero."""
 
 
 class LearnedDrift(NamedTuple):
@@ -161,7 +163,7 @@ class Automatic:
         rows = cells_with(best.basis, cells, self.d)
         drift = drift_of_one_covariance(best, cells, rows, ridge)
         odds = odds_of_terms(best.basis, drift)
-        if odds and ridge is None:
+        if odds is not None and ridge is None:
             searched = searched.with_odds(odds)
             best = searched.simplest
             drift = drift_of_one_covariance(best, cells, rows, ridge)
@@ -169,9 +171,11 @@ class Automatic:
 
     @property
     def _origin(self) -> Float:
-        """Zero of each input where it lies within the data, else their middle, scaled: shape (m,)."""
+        """Zero of each input where it lies within the data or near them, else their middle, scaled: shape (m,)."""
         low, high = self.task.survey.low, self.task.survey.high
-        return np.where((low <= 0) & (high >= 0), self.scaling.points(np.zeros((1, len(low))))[0], 0.0)
+        near = NEAR_THE_DATA * (high - low)
+        zero = self.scaling.points(np.zeros((1, len(low))))[0]
+        return np.where((low - near <= 0) & (high + near >= 0), zero, 0.0)
 
     def _periodic(self, targets: Targets) -> Targets:
         """Targets that know which inputs are periodic."""

@@ -20,6 +20,7 @@ import scipy.linalg
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Complex, Float, Int
+from itofit.learning.automatic.sparsity import OddsOfZero
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries, real_sum
 from itofit.waves.wave_groups import LONG, inputs_of_group, linear_terms, monomial_waves
@@ -47,7 +48,7 @@ class LinearPrior(NamedTuple):
     doubt_of_waves: float  # of the groups beside them
     least: float  # least square of an amplitude, in units of what noise makes of it
     alone: bool = False  # whether waves beside them are switched off: a polynomial
-    odds: float = 0.0  # of zero, see `itofit.learning.automatic.sparsity`; zero: not known, `least` is assumed
+    odds: OddsOfZero | None = None  # None: not known, `least` is assumed
     doubt_of_terms: float = 0.0  # of monomials, if it is more than that of waves
 
 
@@ -106,11 +107,6 @@ class Basis(Features):
         return np.where(self.stays, 0.0 if self.linear is None else self.linear.least, 0.0)
 
     @cached_property
-    def odds(self) -> Float:
-        """The same: the odds that an amplitude is zero, where they are known."""
-        return np.where(self.stays, 0.0 if self.linear is None else self.linear.odds, 0.0)
-
-    @cached_property
     def within_monomials(self) -> npt.NDArray[np.bool_]:
         """Whether a group is a monomial and another the linear term of one of its inputs: shape (G, G)."""
         m, groups = self.omega.shape[1], self.groups.tolist()
@@ -156,7 +152,7 @@ class Basis(Features):
             offset=intercept - self.mean @ c,
         )
 
-    def with_odds(self, odds: float) -> Basis:
+    def with_odds(self, odds: OddsOfZero) -> Basis:
         """The same where it is known how likely linear terms are zero."""
         return self if self.linear is None else self._replace(linear=self.linear._replace(odds=odds))
 

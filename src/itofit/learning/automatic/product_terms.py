@@ -1,9 +1,9 @@
 """Monomials that a drift depends on: one amplitude each, where waves would need several.
 
 Squares and cubes of one input, products of two, and squares of one times another, around where inputs are zero or, if
-that is not within the data, around the middle of these. Products that stand out beside linear terms and waves along
-single inputs are terms beside waves. All monomials without any waves are a polynomial of which the evidence keeps few
-terms: a candidate for the drift, see `itofit.learning.automatic.search`.
+that is neither within the data nor near them, around the middle of these. Products that stand out beside linear terms
+and waves along single inputs are terms beside waves. All monomials without any waves are a polynomial of which the
+evidence keeps few terms: a candidate for the drift, see `itofit.learning.automatic.search`.
 """
 
 from __future__ import annotations

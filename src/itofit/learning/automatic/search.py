@@ -34,6 +34,7 @@ from itofit.learning.automatic.harmonics import stretched
 from itofit.learning.automatic.known_sums import KnownSums
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.product_terms import NO_MONOMIALS, polynomial, with_products
+from itofit.learning.automatic.sparsity import OddsOfZero
 from itofit.learning.automatic.walk import Walk, groups_for, long_waves
 from itofit.model.training import Stop, Training
 from itofit.waves.normal_equations import GriddedNormalEquations
@@ -89,7 +90,7 @@ class Searched(NamedTuple):
         """The simplest of them whose evidence is about the largest."""
         return simplest(self.candidates, lambda waves: waves.log_evidence)
 
-    def with_odds(self, odds: float) -> Searched:
+    def with_odds(self, odds: OddsOfZero) -> Searched:
         """The same where it is known how likely linear terms are zero."""
         best, *simpler = (waves._replace(basis=waves.basis.with_odds(odds)) for waves in (self.best, *self.simpler))
         return self._replace(best=best, simpler=tuple(simpler))

@@ -1,50 +1,69 @@
 """How many linear terms of a drift are zero, learned from all of them: empirical Bayes.
 
 A linear term whose estimate is z standard errors is either zero, and z² is a χ² of one degree of freedom, or it is not,
-and z² is v times one. The share π of terms that are not zero, and v, are those that suit all terms of all outputs
-best. With them, the expected value of a term is its estimate times
+and z² is v times one, where v may be 4, 8, 16 and so on up to the largest z². The share π of terms that are not zero,
+and the shares w of each v among these, are those that suit all terms of all outputs best (Stephens, 2017). Given its
+estimate, the odds that a term is zero are
 
-    s(z²) = 1 / (1 + K exp (−z²/2)),        K = √v (1 − π) / π,
+    K(z²) = (1 − π) / π · exp (−z²/2) / Σ w exp (−z²/2v) / √v,
 
-so that systems whose variables are all coupled are learned as by least squares, and weak terms of a system with few
-couplings are taken for what they are. Where each term is either far from zero or exactly zero this does what a choice
-of terms by BIC does, whose K is √n.
+and the expected value of a term is its estimate times 1 / (1 + K). So systems whose variables are all coupled are
+learned as by least squares, and weak terms of a system with few couplings are taken for what they are. With one v for
+all, terms that are far from zero, as those of a variable in its own equation mostly are, would make v so large that
+couplings of two or three standard errors pass for zero.
 
 The terms of a polynomial are chosen, and its error bars ask how many others there may be: `share_of_terms`.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, logit, logsumexp, softmax
 
 from itofit._checks import Float
 
-TERMS_ASSUMED = 2.0
-"""Terms different from zero that are added to those of the data: few terms say little of the share."""
+TERMS_ASSUMED = 1.0
+"""Terms different from zero that are added to those of the data, of all v alike: few terms say little of the share."""
 LEAST_SPREAD = 4.0
 """Of v: terms that are not zero are at least twice what noise makes of them."""
 MOST_ODDS = 100.0
 """Of zero."""
-MEAN_LOG_SQUARE = -1.2703628454614782
-"""Mean of log z² for a normal z."""
 MOST_ROUNDS = 60
 """Of the expectation-maximisation."""
 
 
-def odds_of_zero(squares: Float) -> float:
-    """K, from the squares z² of the standard errors that linear terms are away from zero.
+class OddsOfZero(NamedTuple):
+    """How likely terms are zero, given their estimates."""
 
-    v follows from the mean of log z² and not of z², which a few terms much larger than others would decide.
-    """
-    log_squares = np.log(np.maximum(squares, 1e-6))
-    share, v = 0.7, max(float(squares.mean()), LEAST_SPREAD)
+    log_odds: float  # (1 − π) / π of any term
+    spreads: Float  # (k,): v
+    log_shares: Float  # (k,): w
+
+    def given(self, squares: Float) -> Float:
+        """K (…), at most MOST_ODDS, of estimates that are z standard errors away from zero, from z² (…)."""
+        other = logsumexp(self.log_shares + _log_densities(squares, self.spreads), axis=-1)
+        return np.asarray(np.exp(np.minimum(self.log_odds - 0.5 * squares - other, np.log(MOST_ODDS))))
+
+
+def odds_of_zero(squares: Float) -> OddsOfZero:
+    """What suits linear terms best whose estimates are z standard errors away from zero, from z² (n,)."""
+    doublings = np.ceil(np.log2(max(float(squares.max()) / LEAST_SPREAD, 2.0)))
+    spreads = np.append(1.0, LEAST_SPREAD * 2.0 ** np.arange(doublings + 1))  # the first is that of zero
+    log_densities = _log_densities(squares, spreads)
+    assumed = np.append(0.0, np.full(len(spreads) - 1, TERMS_ASSUMED / (len(spreads) - 1)))
+    shares = np.append(0.3, np.full(len(spreads) - 1, 0.7 / (len(spreads) - 1)))
     for _ in range(MOST_ROUNDS):
-        log_odds = np.log((1 - share) / share * np.sqrt(v)) - 0.5 * squares * (1 - 1 / v)
-        on = 1 / (1 + np.exp(np.clip(log_odds, -500, 500)))
-        v = max(float(np.exp(on @ log_squares / on.sum() - MEAN_LOG_SQUARE)), LEAST_SPREAD)
-        share = min((on.sum() + TERMS_ASSUMED) / (on.size + TERMS_ASSUMED), 1 - 1e-9)
-    return min(float(np.sqrt(v) * (1 - share) / share), MOST_ODDS)
+        counts = softmax(np.log(shares) + log_densities, axis=1).sum(axis=0) + assumed
+        shares = np.maximum(counts / counts.sum(), 1e-9)
+    others = shares[1:].sum()
+    return OddsOfZero(float(np.log(shares[0] / others)), spreads[1:], np.log(shares[1:] / others))
+
+
+def _log_densities(squares: Float, spreads: Float) -> Float:
+    """Logarithms (…, k) of normal densities of variances (k,) at places with the squares (…), up to a constant."""
+    return np.asarray(-0.5 * (np.asarray(squares)[..., None] / spreads + np.log(spreads)))
 
 
 def share_of_terms(n_in_use: int, log_ratios: Float) -> float:
