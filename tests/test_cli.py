@@ -561,6 +561,18 @@ def test_text_in_another_encoding(tmp_path):
     assert "it is not text in UTF-8" in said
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_text_in_utf_16(encoding, tmp_path):
+    (tmp_path / "a.csv").write_text("t,x\n0,1\n1,2\n", encoding=encoding)
+    said = mistake("fit", tmp_path / "a.csv", "--time", "t", "--state", "x", "-o", tmp_path / "m.npz")
+    assert "a.csv: cannot be read: it is not text in UTF-8" in said
+    assert "save it as UTF-8" in said
+
+
+def test_a_file_that_is_given_twice(folder, tmp_path):
+    assert "FILE names " in mistake("fit", folder / "tracks.csv", folder / "tracks.csv", "-o", tmp_path / "m.npz")
+
+
 @pytest.mark.parametrize("report", ["no/r.html", "m.npz", "tracks.csv", "."])
 def test_a_report_that_cannot_be_written_is_told_before_any_work(folder, tmp_path, monkeypatch, report):
     monkeypatch.setattr(itofit, "read_transitions", lambda *a, **k: pytest.fail("it began to work"))

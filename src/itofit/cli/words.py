@@ -8,6 +8,7 @@ from itofit._checks import Either, Message, Option, Variable
 from itofit.data.names import HasNames
 
 OPTIONS = {
+    "path": "FILE",
     "time": "--time",
     "state": "--state",
     "track": "--track",

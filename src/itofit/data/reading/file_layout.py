@@ -41,6 +41,8 @@ def layout_of(
 ) -> Layout:
     """The layout of a file; the columns of the state are tracks of one variable if it is `wide`."""
     head = reader.head()
+    if any("\0" in str(name) for name in head.columns):  # every second byte of Latin letters in UTF-16
+        raise InputError("cannot be read: it is not text in UTF-8, and seems to be in UTF-16; save it as UTF-8")
     if not head.n_rows:
         raise InputError("holds names of columns and no rows")
     if clock.time is None and clock.dt is None:
