@@ -4,7 +4,7 @@ A page of Markdown is a list of fenced blocks. Those that are run, in one direct
 
 - ``console``: lines that begin with ``$`` are commands for bash, what follows is what they print, errors included. A
   command that fails must be followed by ``$ echo $?``. Commands of itofit in which nothing is for the shell are run in
-  this process, which has imported all they need.
+  this process, which has imported all they need; so are those with ``| head`` or ``> file`` after them.
 - ``pycon``: as in a doctest.
 - ``python``: code; if it prints, a block ``text`` follows with what it prints.
 
@@ -34,6 +34,10 @@ import traceback
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from click.testing import Result
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TOLERANCE = re.compile(r"<!-- tolerance: (\S+) -->\s*$")
@@ -47,6 +51,8 @@ FIGURE = re.compile(r"!\[[^\]]*\]\((?:\.\./)?figures/([^)]+)\)")
 HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 PLAIN = re.compile(r"itofit( [\w.,/=:-]+)+")
 """A command in which nothing is for the shell."""
+SENT_ON = re.compile(rf"({PLAIN.pattern}) (?:> ([\w.-]+)|\| ([^|&;<>$`]+))")
+"""Such a command with a file for what it prints, or another program."""
 UNSET = ("FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "GITHUB_ACTIONS")
 """Variables that would colour what commands print."""
 
@@ -105,6 +111,8 @@ class Page:
             raise AssertionError(f"{self.path.name}: {before}:\n{self.printed}")
         if PLAIN.fullmatch(step.source):
             self.printed, self.status = in_this_process(step.source, self.folder)
+        elif sent := SENT_ON.fullmatch(step.source):
+            self.printed, self.status = sent_on(sent[1], sent[3], sent[4], self.folder)
         else:
             self.printed, self.status = in_shell(f"(exit {self.status}); {step.source}", self.folder)
         return self.printed
@@ -176,7 +184,7 @@ def pycon_steps(body: str, start: int) -> list[Step]:
     return steps
 
 
-def in_shell(command: str, folder: Path) -> tuple[str, int]:
+def in_shell(command: str, folder: Path, given: str = "") -> tuple[str, int]:
     """What a command prints and its exit code, with the programs of this environment and no terminal."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "100", "MPLBACKEND": "Agg", "PYTHONUTF8": "1"}
@@ -186,7 +194,7 @@ def in_shell(command: str, folder: Path) -> tuple[str, int]:
         ["bash", "-c", command],
         cwd=folder,
         env=environment,
-        stdin=subprocess.DEVNULL,
+        input=given,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -198,6 +206,22 @@ def in_shell(command: str, folder: Path) -> tuple[str, int]:
 
 def in_this_process(command: str, folder: Path) -> tuple[str, int]:
     """The same for a plain command of itofit; an error that the command does not explain is raised."""
+    result = invoked(command, folder)
+    return result.output, result.exit_code
+
+
+def sent_on(command: str, file: str | None, program: str | None, folder: Path) -> tuple[str, int]:
+    """The same with what the command prints in a file, or given to a program; errors are still seen."""
+    result = invoked(command, folder)
+    if file is not None:
+        (folder / file).write_text(result.stdout, encoding="utf-8")
+        return result.stderr, result.exit_code
+    printed, status = in_shell(str(program), folder, result.stdout)
+    return result.stderr + printed, status
+
+
+def invoked(command: str, folder: Path) -> Result:
+    """The result of a plain command of itofit."""
     from typer.testing import CliRunner
 
     from itofit.cli import app
@@ -207,7 +231,7 @@ def in_this_process(command: str, folder: Path) -> tuple[str, int]:
         result = CliRunner().invoke(app, shlex.split(command)[1:], env=environment, prog_name="itofit")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
-    return result.output, result.exit_code
+    return result
 
 
 def in_python(step: Step, names: dict[str, object]) -> str:
