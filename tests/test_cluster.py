@@ -95,6 +95,7 @@ def scheduler(tmp_path_factory):
         "PYTHONPATH": SOURCES,
         "OMP_NUM_THREADS": "1",
         "DASK_DISTRIBUTED__ADMIN__LOG_LENGTH": "0",
+        "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": "forkserver",  # who replaces the dead imports Dask no more
     }
     started = []
 
