@@ -108,6 +108,12 @@ CLOCK = np.cumsum(walk(200, seed=1)[2])
 BLOCKS = cut(50, X0, X1, H)
 
 
+@functools.cache
+def model_of_pairs(**kwargs):
+    """`quick_fit` to data in memory, for tests of what a model does with data in blocks."""
+    return quick_fit(PAIRS, **kwargs)
+
+
 def generator_function():
     yield from BLOCKS
 
@@ -154,7 +160,7 @@ def test_a_function_that_gives_one_iterator_again_and_again_loses_nothing_silent
         len(from_blocks(lambda: blocks))
 
 
-@pytest.mark.parametrize("use", [quick_fit, lambda data: quick_fit(PAIRS).nll(data)], ids=["fit", "nll"])
+@pytest.mark.parametrize("use", [quick_fit, lambda data: model_of_pairs().nll(data)], ids=["fit", "nll"])
 def test_an_object_whose_iterator_is_used_up_is_noticed(use):
     class Once:
         blocks = iter(BLOCKS)
@@ -753,7 +759,7 @@ def test_parts_of_blocked_data_are_read_through_the_whole(set_everywhere):
 
 def test_likelihood_is_one_pass():
     source = Counted(BLOCKS)
-    sde = quick_fit(PAIRS)
+    sde = model_of_pairs()
     data = from_blocks(source)
     sde.nll(data)
     assert source.ends == 1
@@ -919,7 +925,7 @@ CHANGES = {
 USES = {
     "fit": quick_fit,
     "fit by algorithm 2": lambda data: quick_fit(data, refine=False),
-    "nll": lambda data: [quick_fit(PAIRS).nll(data) for _ in range(2)],
+    "nll": lambda data: [model_of_pairs().nll(data) for _ in range(2)],
     "blocks": lambda data: [list(data.blocks()) for _ in range(2)],
 }
 
@@ -1014,7 +1020,7 @@ def test_a_column_that_is_constant_in_all_blocks_is_refused_and_one_in_some_is_n
 @pytest.mark.parametrize("structure", ["full", "diagonal"])
 @pytest.mark.parametrize("size", SIZES)
 def test_likelihood_is_that_of_the_data_in_memory(structure, size, refine):
-    sde = quick_fit(PAIRS, structure=structure, refine=refine)
+    sde = model_of_pairs(structure=structure, refine=refine)
     data = from_blocks(cut(size, X0, X1, H))
     np.testing.assert_allclose(sde.nll(data), sde.nll(PAIRS), rtol=1e-13)
     pointwise = sde.nll(data, pointwise=True)
@@ -1024,7 +1030,7 @@ def test_likelihood_is_that_of_the_data_in_memory(structure, size, refine):
 
 
 def test_likelihood_of_blocks_of_another_width_is_refused():
-    sde = quick_fit(PAIRS)
+    sde = model_of_pairs()
     source = Counted(cut(50, X0[:, :1], X1[:, :1], H))
     with pytest.raises(InputError, match="the model has 2 inputs and 2 outputs, the data 1 and 1"):
         sde.nll(from_blocks(source))

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import itofit
 from itofit import InputError
 
 
+@cache
 def learned(d, link, structure, seed=0):
     rng = np.random.default_rng(seed)
     x, path = np.zeros(d), []

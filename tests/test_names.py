@@ -2,6 +2,7 @@ import dataclasses
 import json
 import pickle
 from contextlib import nullcontext
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ def names(data):
     return data.input_names, data.output_names
 
 
+@cache
 def learn(data=NAMED, refine=True):
     arff = ARFF(n_features=4, ridge=1e-3, max_iterations=2, min_iterations=1)
     with pytest.warns(UserWarning, match=".") if not refine else nullcontext():

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::itofit.ConvergenceWarning")
 LINKS = [("identity", False), ("identity", True), ("square", True), ("log", True)]
 
 
+@cache
 def fitted(kind="diffusion", d=2, seed=0, structure="full", refine=True, **how):
     rng = np.random.default_rng(seed)
     a, b = rng.uniform(-1, 1, (400, d)), rng.uniform(-1, 1, (400, d))
