@@ -548,3 +548,12 @@ def test_far_from_zero_the_degree_is_lowered(well):
     assert len(sde.formula(far).library) < 5
     with pytest.raises(InputError, match="measure variables from their mean"):
         sde.formula(far, degree=4)
+
+
+def test_the_check_of_a_formula_that_is_too_short_says_so(well):
+    data, sde, _ = well
+    short = sde.formula(data, degree=1)
+    place = itofit.check(short, data)["place"]
+    assert place.verdict == "bad"
+    assert place.advice.startswith("The formula is too short: find it with a higher degree or other terms, or use the")
+    assert place.advice.count("The formula is too short") == 1

@@ -14,6 +14,7 @@ from itofit.data.passes import Data, add_up
 from itofit.data.rows import PASS_ROWS
 from itofit.data.transitions import Transitions
 from itofit.matrices.symmetric import factors
+from itofit.model.formula.formula_sde import Formula
 from itofit.model.hidden.observed import Innovations, drawn_underdamped, innovations
 from itofit.model.learned import LearnedSDE
 from itofit.model.likelihood import BATCH_ROWS, gaussian_nll
@@ -40,6 +41,7 @@ class ExaminedRows(NamedTuple):
     inputs: tuple[str, ...]  # names of the m inputs
     outputs: tuple[str, ...]  # names of the d outputs
     through_noise: bool = False  # whether states follow from the data by a filter, and z are its innovations
+    of_formula: bool = False  # whether the model is a formula, which may lack what learned functions have
     loss: Float | None = None  # (n,) negative log-likelihood of each row, if no filter is needed for it
 
     @property
@@ -74,6 +76,7 @@ def examine(sde: LearnedSDE, data: Data, rng: np.random.Generator) -> ExaminedRo
         inputs=named.input_names,
         outputs=named.output_names,
         through_noise=through_filter,
+        of_formula=isinstance(sde, Formula),
         loss=loss,
     )
 

@@ -94,6 +94,15 @@ _ADVICE = {
     ),
 }
 _ADVICE["tail"] = _ADVICE["kurtosis"]
+_TERMS_ARE_MISSING = Message(
+    "The formula is too short: find it with a higher {degree} or other {terms}, or use the learned functions instead. "
+    "If their check says the same, a variable is missing; one that drives the system from outside is given as "
+    "{covariates}.",
+    degree=Option("degree"),
+    terms=Option("terms"),
+    covariates=Option("covariates", keyword=True),
+)
+_ADVICE_ON_FORMULA = _ADVICE | {"place mean": _TERMS_ARE_MISSING, "place variance": _TERMS_ARE_MISSING}
 
 
 def _moments_and_tests(z: Float, drift: float) -> dict[str, float]:
@@ -256,7 +265,7 @@ def over_inputs(rows: ExaminedRows, level: float) -> Finding:
         numbers=with_p(clearest(deviations, level), deviations, level),
         verdict=verdict,
         text=text,
-        **advice_or_need(deviations, level, _ADVICE),
+        **advice_or_need(deviations, level, _ADVICE_ON_FORMULA if rows.of_formula else _ADVICE),
     )
 
 
