@@ -110,11 +110,11 @@ def direct_sum(omega: Float, beta: Complex, u: Float, parts: Sequence[Part] | No
 
 def _polynomial_sum(omega: Float, beta: Complex, u: Float, middle: Float, half: Float, Q: list[int]) -> Float:
     """`real_sum` at the points u = middle + half · t, by Q polynomials of t in each direction."""
-    left = beta * np.exp(1j * (omega @ middle))[:, None]
-    for d, q in enumerate(Q[:-1]):
-        left = (left[:, :, None] * expansion(omega[:, d] * half[d], q)[:, None]).reshape(len(omega), -1)
-    last = expansion(omega[:, -1] * half[-1], Q[-1])
-    with one_blas_thread:
+    with one_blas_thread:  # so that values do not depend on the number of threads
+        left = beta * np.exp(1j * (omega @ middle))[:, None]
+        for d, q in enumerate(Q[:-1]):
+            left = (left[:, :, None] * expansion(omega[:, d] * half[d], q)[:, None]).reshape(len(omega), -1)
+        last = expansion(omega[:, -1] * half[-1], Q[-1])
         coefficients = (left.T @ last).real.reshape(beta.shape[1], *Q)
     out = np.empty((beta.shape[1], len(u)))
 
