@@ -253,6 +253,7 @@ WRONG_CALLS = {
     ),
     "given before": (lambda sde: itofit.fit(DATA, dta=0.1), "fit has no argument dta: its arguments are data, "),
     "arrays": (lambda sde: itofit.fit(X, 0.1), r"make the data first, as in itofit.fit\(itofit.Transitions.from_"),
+    "arrays and a step": (lambda sde: itofit.fit(X, dt=0.1), r"is it itofit.fit\(itofit.Transitions.from_trajectories"),
     "end": (lambda sde: sde.simulate(X, dt=0.1, T=5), r"simulate has no argument T: is it n_steps=round\(T / dt\)"),
     "seed of paths": (lambda sde: sde.simulate(X, 0.1, 5, seed=0), "simulate has no argument seed: is it rng"),
     "no steps": (lambda sde: sde.simulate(X, 0.1), "simulate needs n_steps; its arguments are x0, dt, n_steps"),

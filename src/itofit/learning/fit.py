@@ -39,7 +39,8 @@ from itofit.model.learned import LearnedSDE
 from itofit.model.training import Work
 from itofit.waves.parameters import ARFF
 
-MAKE_DATA = "make the data first, as in itofit.fit(itofit.Transitions.from_trajectories(x, dt=dt))"
+FROM_TRACKS = "itofit.fit(itofit.Transitions.from_trajectories(x, dt=dt))"
+MAKE_DATA = f"make the data first, as in {FROM_TRACKS}"
 """What to do with observations."""
 
 
@@ -50,6 +51,7 @@ MAKE_DATA = "make the data first, as in itofit.fit(itofit.Transitions.from_traje
     n_features="drift=itofit.ARFF(n_features=...)",
     verbose="progress",
     noise="measurement_noise",
+    dt=FROM_TRACKS,
 )
 def fit(
     data: Data,
