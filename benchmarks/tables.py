@@ -798,6 +798,7 @@ TABLES = {
         least_squares_error="of least squares",
         ratio="ratio",
         coverage="coverage of 95 % bands",
+        least_squares_coverage="of those of least squares",
     ),
     "nonlinear_systems": beside_before(
         drift_error="relative drift error", polynomial_error="of the polynomials", coverage="coverage of 95 % bands"
