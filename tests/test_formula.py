@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -223,6 +224,23 @@ def test_terms_are_as_sure_as_they_must_be_with_the_errors_that_long_steps_leave
     price = price_of_term(0.3, 2 * len(formula.library))
     for line in formula.lines.values():
         assert (0.5 * (line.coefficients / line.std) ** 2 >= price).all()
+
+
+@pytest.mark.parametrize(
+    ("errors", "verdict", "words"),
+    [
+        (-3.1, "better", "predicts better than"),
+        (1.9, "as well", "predicts as well as"),
+        (2.1, "perhaps worse", "may predict worse than"),
+        (3.1, "worse", "predicts worse than"),
+    ],
+)
+def test_a_prediction_says_how_sure_it_is(well, errors, verdict, words):
+    prediction = well[2].prediction._replace(difference=errors * 0.01, error=0.01)
+    formula = replace(well[2], prediction=prediction)
+    assert formula.prediction.verdict == verdict
+    assert f"\n{words} the learned functions" in str(formula)
+    assert formula.is_short == (verdict != "worse")
 
 
 def test_no_short_formula_is_an_answer():

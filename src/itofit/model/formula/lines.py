@@ -14,6 +14,8 @@ What = Literal["drift", "covariance", "diffusion"]
 SYMBOLS: dict[What, str] = {"drift": "f", "covariance": "Σ", "diffusion": "σ"}
 SIGNIFICANT = 3.0
 """Errors by which the loss of a formula must exceed that of the learned functions to be called worse."""
+DOUBTFUL = 2.0
+"""The same to be perhaps worse."""
 
 
 class Slot(NamedTuple):
@@ -114,8 +116,8 @@ class Prediction(NamedTuple):
     where: Where
 
     @property
-    def verdict(self) -> Literal["better", "as well", "worse"]:
+    def verdict(self) -> Literal["better", "as well", "perhaps worse", "worse"]:
         """Of the formula against the learned functions."""
-        if self.difference > SIGNIFICANT * self.error:
-            return "worse"
+        if self.difference > DOUBTFUL * self.error:
+            return "worse" if self.difference > SIGNIFICANT * self.error else "perhaps worse"
         return "better" if self.difference < -SIGNIFICANT * self.error else "as well"

@@ -108,10 +108,15 @@ def _measurement_text(formula: Formula) -> str:
 
 def prediction_text(prediction: Prediction) -> str:
     """How the formula predicts, in a sentence."""
-    words = {"worse": "worse than", "as well": "as well as", "better": "better than"}[prediction.verdict]
+    words = {
+        "worse": "predicts worse than",
+        "perhaps worse": "may predict worse than",
+        "as well": "predicts as well as",
+        "better": "predicts better than",
+    }[prediction.verdict]
     difference = f"{prediction.difference:+.2g}".replace("-", "−")
     return (
-        f"predicts {words} the learned functions: loss {difference} ± {prediction.error:.1g} nats per transition "
+        f"{words} the learned functions: loss {difference} ± {prediction.error:.1g} nats per transition "
         f"({prediction.how})"
     )
 
