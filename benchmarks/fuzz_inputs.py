@@ -309,7 +309,7 @@ ENTRANCES = {
     "report": Entrance(
         itofit.report,
         lambda: {"sde": models()["one"], "data": data()["one"], "path": folder() / "page.html", "title": None,
-                 "saved_as": None, "formula": None, "rng": 0, "client": None},
+                 "saved_as": None, "formula": False, "rng": 0, "client": None},
         None, 0.4),
     "fixed_points": _asked(dynamics.fixed_points, box=None, covariates=None),
     "nullclines": _asked(dynamics.nullclines, which="pairs", cells=12),
