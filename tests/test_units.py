@@ -149,6 +149,14 @@ def test_data_in_other_units_are_refused(data, sde):
         itofit.compare(sde, sde.with_units({"x": "mm"}))
 
 
+@pytest.mark.parametrize("unit", [["s"], {"t": "s"}, np.ones(2), 5])
+def test_a_unit_of_dates_that_is_no_text_is_refused(tmp_path, unit):
+    path = tmp_path / "tracks.csv"
+    path.write_text("t,x\n0,0\n1,1\n2,3\n")
+    with pytest.raises(InputError, match="unit must be one of 'ns', 'us',"):
+        itofit.read_transitions(path, time="t", state="x", unit=unit)
+
+
 def test_tables_and_files_bring_units(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"t": [0.0, 1.0, 2.0], "x": [1.0, 2.0, 4.0]})

@@ -108,7 +108,7 @@ def sharing_units(sde: M, data: HasVariables) -> M:
 
 def unit_of_dates(unit: str | None, time_unit: str | None = None) -> str | None:
     """The unit of time, given that of dates; an error if they are two."""
-    own = None if unit is None else DATES.get(unit, unit)
+    own = DATES.get(unit, unit) if isinstance(unit, str) else None  # what is no text is refused with the layout
     if own is not None and isinstance(time_unit, str) and time_unit.strip() not in (own, unit):
         raise InputError(
             "{unit} makes the unit of time {own}, but {time_unit} was given: leave one of them out",
