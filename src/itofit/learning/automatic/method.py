@@ -232,11 +232,23 @@ class Automatic:
     def covariance(self, products: ResidualProducts, before: LearnedSigma | None = None) -> LearnedSigma:
         """The candidate that predicts held-out folds best; given a covariance, the same fitted again unless that fails.
 
-        Where noise is nearly singular, scoring may not come back from where the fit to other cells ended.
+        Where noise is nearly singular, scoring may not come back from where the fit to other cells ended. Where better
+        weights have left far less over, another candidate may be better, and the choice is made again.
         """
-        if before is not None:
-            again = self._fitted_to_all_cells(products, before.sigma)
-            return before if again.loss > before.sigma.loss + MOST_LOST * self.d else before._replace(sigma=again)
+        if before is None:
+            return self._chosen(products)
+        again = self._fitted_to_all_cells(products, before.sigma)
+        if again.loss > before.sigma.loss + MOST_LOST * self.d:
+            return before
+        learned = before._replace(sigma=again)
+        if not self._far_less_left(learned, before):
+            return learned
+        other = self._chosen(products)
+        other = other._replace(sigma=self._fitted_to_all_cells(products, other.sigma))
+        return other if other.sigma.loss < again.loss - MOST_LOST * self.d else learned
+
+    def _chosen(self, products: ResidualProducts) -> LearnedSigma:
+        """The candidate that predicts held-out folds best."""
         asked = self.task.options.structure
         structure: Structure | None = None if asked == "auto" else asked
         targets = self._periodic(covariance_targets(products, structure or "full", self.covariance_arff))
@@ -251,10 +263,14 @@ class Automatic:
             sigma = self._fitted_to_all_cells(products, sigma)
         return LearnedSigma(sigma, searched, comparison.candidates)
 
+    def _far_less_left(self, now: LearnedSigma, before: LearnedSigma) -> bool:
+        """Whether better weights have lowered the loss a lot."""
+        return before.sigma.loss - now.sigma.loss >= LEAST_GAIN_OF_WEIGHTS * self.d
+
     def reweights(self, covariance: LearnedSigma, before: LearnedSigma | None = None) -> bool:
         """Where the weights differ from those of one covariance for all places, and much from those before."""
         sigma = covariance.sigma
-        if before is not None and before.sigma.loss - sigma.loss < LEAST_GAIN_OF_WEIGHTS * self.d:
+        if before is not None and not self._far_less_left(covariance, before):
             return False
         return self._weighted and (not sigma.constant or sigma.fit.shape.structure == "diagonal")
 
