@@ -242,9 +242,9 @@ def drift_of_one_covariance(waves: FittedWaves, cells: Cells, rows: DriftCells, 
 def odds_of_terms(basis: Basis, drift: Drift) -> OddsOfZero | None:
     """How likely linear terms are zero, from those of a drift of several inputs and many data; None if not known."""
     linear, m = basis.linear, basis.omega.shape[1]
-    if linear is None or linear.doubt > 0 or m == 1:
-        return None
     places = 1 + np.flatnonzero(linear_terms(basis.group, m))
+    if linear is None or linear.doubt > 0 or m == 1 or not len(places):  # periodic inputs have no linear terms
+        return None
     squares = []
     for A, b, P, c, *_ in drift.systems:
         inverse_diagonal = solve_penalised(A, b, P)[1]

@@ -28,6 +28,8 @@ TERMS_ASSUMED = 1.0
 """Terms different from zero that are added to those of the data, of all v alike: few terms say little of the share."""
 LEAST_SPREAD = 4.0
 """Of v: terms that are not zero are at least twice what noise makes of them."""
+MOST_SPREAD = 1e6
+"""Of v: larger terms are as far from zero as can be."""
 MOST_ODDS = 100.0
 """Of zero."""
 MOST_ROUNDS = 60
@@ -49,6 +51,7 @@ class OddsOfZero(NamedTuple):
 
 def odds_of_zero(squares: Float) -> OddsOfZero:
     """What suits linear terms best whose estimates are z standard errors away from zero, from z² (n,)."""
+    squares = np.minimum(squares, MOST_SPREAD)
     doublings = np.ceil(np.log2(max(float(squares.max()) / LEAST_SPREAD, 2.0)))
     spreads = np.append(1.0, LEAST_SPREAD * 2.0 ** np.arange(doublings + 1))  # the first is that of zero
     log_densities = _log_densities(squares, spreads)
