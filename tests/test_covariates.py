@@ -456,3 +456,12 @@ def test_the_command_line_takes_covariates(tmp_path):
     assert "must give a number for drive" in call(*simulate, "--covariates", "dose=1").output
     short = ("simulate", model, "-o", "-", "--start", "0", "--dt", H, "--steps", "2000", "--covariates", drive)
     assert "has 1500 rows" in call(*short).output
+
+
+def test_covariates_by_their_names_get_advice():
+    x, u = np.arange(5.0), {"light": np.ones(5)}
+    for make in (Transitions.from_trajectories, lambda x, **given: Transitions(x, x, given.pop("dt"), **given)):
+        with pytest.raises(
+            InputError, match=r"got dict; give np.column_stack\(list\(u.values\(\)\)\), and covariate_names"
+        ):
+            make(x, dt=0.1, covariates=u)
