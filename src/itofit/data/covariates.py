@@ -27,10 +27,8 @@ def moving(variables: HasVariables) -> slice:
 def covariate_rows(covariates: npt.ArrayLike, n: int, each: str, name: str = "covariates") -> Float:
     """Covariates as an array of shape (n, k), which may hold NaN; an error unless there are n rows."""
     if isinstance(covariates, dict):
-        text = (
-            "{option} must be an array with a column for each, got dict; give np.column_stack(list(u.values())), and "
-        )
-        raise InputError(text + "covariate_names=list(u)", option=Option(name))
+        advice = "give np.column_stack(list(u.values())), and covariate_names=list(u)"
+        raise InputError(f"{{option}} must be an array with a column for each, got dict; {advice}", option=Option(name))
     given = plain_array(name, covariates)
     rows = columns(name, given.astype(float) if given.dtype.kind == "b" else given, allow_nan=True)
     if len(rows) != n:
