@@ -11,6 +11,7 @@ from itofit.learning.automatic.evidence import (
     SETTLED,
     Solution,
     Solved,
+    left_by_others,
     maximise_evidence,
     penalised_solution,
     regress,
@@ -475,3 +476,28 @@ def test_doubt_is_what_regressions_rest_at():
     determined = np.bincount(basis.group, 1 - inverse * fit.ridges[basis.group] * basis.penalty)
     rest = fit.variance * (determined + DOUBT) / np.bincount(basis.group, basis.penalty * c**2)
     np.testing.assert_allclose(np.log(fit.ridges / rest), 0, atol=SETTLED)
+
+
+# What others leave
+
+
+@pytest.mark.parametrize("own", [slice(0, 3), slice(4, 7), slice(8, 10)])
+def test_what_others_leave_is_the_schur_complement(own):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 10)) * 10 ** rng.uniform(-3, 3, 10)
+    A, P = X.T @ X, 10 ** rng.uniform(-3, 3, 10)
+    mine = np.zeros(10, dtype=bool)
+    mine[own] = True
+    across = A[np.ix_(mine, ~mine)]
+    expected = A[np.ix_(mine, mine)] - across @ np.linalg.solve(A[np.ix_(~mine, ~mine)] + np.diag(P[~mine]), across.T)
+    np.testing.assert_allclose(left_by_others(A, P, own), expected, rtol=1e-8)
+
+
+def test_what_others_leave_is_never_negative():
+    """Where the same is said twice, nothing is left, and the difference that defines it is rounding of either sign."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(50, 6)) * np.array([1e12, 1.0, 1.0, 1e12, 1.0, 1.0])
+    X[:, 3:] = X[:, :3] * (1 + 1e-13 * rng.normal(size=(50, 3)))
+    left = left_by_others(X.T @ X, np.zeros(6), slice(0, 3))
+    assert (np.linalg.eigvalsh(left) >= 0).all()
+    assert (np.diagonal(left) < 1e-5 * np.diagonal(X.T @ X)[:3]).all()

@@ -259,6 +259,13 @@ def test_a_step_of_decoupled_entries_keeps_them_where_the_link_allows(link, size
         np.testing.assert_array_equal(share, 1.0)
 
 
+def test_variances_that_have_vanished_stop_no_others():
+    H, change = np.array([[1.0, 1.0, 1.0], [-0.5, 0.0, 2.0]]), np.array([[-0.2, -0.2, -2.0], [3.0, -0.7, 1.0]])
+    share = LINKS["identity"].largest_share(H, change, SEPARATE)
+    np.testing.assert_array_equal(share[:2], 1.0)
+    assert 0 < share[2] < 0.5
+
+
 @each_link
 def test_a_step_of_coupled_entries_has_one_share(link):
     rng = np.random.default_rng(0)

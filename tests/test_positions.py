@@ -323,6 +323,18 @@ def test_force_and_noise_are_learned(fitted):
     assert "positions alone" in sde.summary()
 
 
+def test_long_steps_are_not_taken_for_waves():
+    """A polynomial force: moves of drawn states over long steps are none, but the filter knows how long they are."""
+    rng = np.random.default_rng(0)
+    states = van_der_pol(rng, 10, 300, h=0.2, substeps=40)
+    data = Transitions.from_positions(list(seen(rng, states, 0.01)), dt=0.2)
+    sde = itofit.fit(data, rng=0)
+    x = states.reshape(-1, 2)
+    truth = (1 - x[:, :1] ** 2) * x[:, 1:] - x[:, :1]
+    assert sde.drift_function.training.n_features == 0
+    assert np.mean((sde.drift(x) - truth) ** 2) < 0.04**2 * np.mean(truth**2)
+
+
 def test_states_are_known_as_well_as_they_say(fitted):
     _, states, data, sde = fitted
     told = sde.states(data)

@@ -204,10 +204,11 @@ class Identity(Link):
         return np.ones((*eta.shape, eta.shape[1]))
 
     def largest_share(self, H: Float, change: Float, shape: Shape, most: float = np.inf) -> Float:
-        """Most of the way to where a variance would vanish."""
+        """Most of the way to where a variance would vanish, of those that have not."""
         if not shape.separate:
             return super().largest_share(H, change, shape)
-        return np.minimum(1.0, TO_THE_BOUNDARY / np.maximum((-change / H).max(axis=0), TO_THE_BOUNDARY))
+        fall = np.where(H > 0, -change / np.where(H > 0, H, 1.0), 0.0)
+        return np.minimum(1.0, TO_THE_BOUNDARY / np.maximum(fall.max(axis=0), TO_THE_BOUNDARY))
 
     def near(self, values: Float, H: Float, shape: Shape) -> Float:
         """Variances within a factor of each other."""

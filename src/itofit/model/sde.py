@@ -203,11 +203,19 @@ class SDE(Hints, ABC):
     def _moments(self, x: Float, h: Float, scheme: Scheme, *, within: bool = False) -> tuple[Float, Float]:
         """`step_moments` of arguments that are right.
 
-        With `within`, functions outside the data's range are those of its nearest point.
+        With `within`, functions outside the data's range are those of its nearest point. Of models that were learned
+        through a filter, which learns so, that holds for what is farther outside than the start of the step.
         """
+        low, high = self._range
+        filtered = self.measurement_noise is not None or self.hidden_velocity is not None
+        if filtered and not within:
+            low, high = np.minimum(low, x), np.maximum(high, x)
 
         def at(points: Float) -> Float:
-            return np.clip(points, *self._range) if within else points
+            if not (within or filtered):
+                return points
+            n_places = len(points) // len(x) if low.ndim > 1 and len(x) else 1
+            return np.clip(points, np.tile(low, (n_places, 1)), np.tile(high, (n_places, 1)))
 
         if scheme == "euler":
             return self.drift(at(x)), self.covariance(at(x))

@@ -337,6 +337,31 @@ def inverse_root(A: Float, P: Float) -> tuple[Float, float]:
     return inverse_factor, log_det
 
 
+def left_by_others(A: Float, P: Float, own: slice) -> Float:
+    """What A says of some amplitudes where the others, with their ridges, may do as they like: a Schur complement.
+
+    Made of a Cholesky factor, it has no negative eigenvalues. The difference that defines it has where little is left.
+
+    Parameters
+    ----------
+    A : array of shape (R, R)
+    P : array of shape (R,)
+    own : slice
+        Of those amplitudes, r of them; their own ridges do not count.
+
+    Returns
+    -------
+    array of shape (r, r)
+    """
+    mine = np.arange(len(P))[own]
+    order = np.concatenate([np.delete(np.arange(len(P)), mine), mine])
+    ridges = P[order]
+    ridges[-len(mine) :] = 0.0
+    factor, scale = _scaled_factor(A[np.ix_(order, order)], ridges)
+    root = np.tril(factor[-len(mine) :, -len(mine) :]) / scale[-len(mine) :, None]
+    return np.asarray(root @ root.T)
+
+
 def _inverse_factor(L: Float) -> Float:
     """The inverse of a lower triangular matrix, by that of its halves if it is large: LAPACK's takes twice as long."""
     n = len(L)

@@ -132,15 +132,22 @@ class Automatic:
         if before is None or noise is None:
             return self._first_drift()
         self.bar.show("drift", "weighted by the inverse covariance")
-        precision = noise.sigma.precision(self.features(noise.sigma.basis, before.cells.u))
-
-        def weighted(waves: FittedWaves) -> LearnedDrift:
-            rows = before.rows if waves is before.waves else cells_with(waves.basis, before.cells, self.d)
-            drift = weighted_drift(rows, waves.basis, precision, self.arff.ridge)
-            return before._replace(drift=drift, waves=waves, rows=rows)
-
-        drifts = [weighted(waves) for waves in before.searched.candidates]
+        precision = self._precision(noise, before)
+        drifts = [self._weighted_drift(waves, before, precision) for waves in before.searched.candidates]
         return simplest(drifts, lambda learned: learned.drift.log_evidence)
+
+    def drift_of(self, waves: FittedWaves, before: LearnedDrift, noise: LearnedSigma) -> LearnedDrift:
+        """One of the candidates of a drift, weighted by the inverse of a covariance."""
+        return self._weighted_drift(waves, before, self._precision(noise, before))
+
+    def _weighted_drift(self, waves: FittedWaves, before: LearnedDrift, precision: Float) -> LearnedDrift:
+        rows = before.rows if waves is before.waves else cells_with(waves.basis, before.cells, self.d)
+        drift = weighted_drift(rows, waves.basis, precision, self.arff.ridge)
+        return before._replace(drift=drift, waves=waves, rows=rows)
+
+    def _precision(self, noise: LearnedSigma, drift: LearnedDrift) -> Float:
+        """Σ⁻¹ at the cells."""
+        return noise.sigma.precision(self.features(noise.sigma.basis, drift.cells.u))
 
     def _first_drift(self) -> LearnedDrift:
         """Cells of the data, frequencies for their mean rates, and amplitudes; on a larger subset if that is needed."""

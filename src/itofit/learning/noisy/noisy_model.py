@@ -13,7 +13,7 @@ from itofit.learning.automatic.evidence import amplitude_ridges
 from itofit.learning.automatic.method import Automatic, LearnedDrift
 from itofit.learning.automatic.principal import NO_FEATURES, Basis, with_intercept
 from itofit.learning.automatic.sigma import Sigma, features_at
-from itofit.matrices.links import derivatives_of_covariance
+from itofit.matrices.links import covariance_at, derivatives_of_covariance
 from itofit.matrices.symmetric import symmetric
 from itofit.model.finite_step import Scheme
 from itofit.model.hidden.gaussian_step import Functions, GaussianStep, tabulated
@@ -24,6 +24,8 @@ from itofit.waves.scaling import Scaling
 
 NO_WAVE = 1e-7
 """Amplitude of a wave, relative to the size of the drift, below which it is one of a group that is switched off."""
+PLACES = 512
+"""States at which a step of scoring must not be too much for Σ."""
 NO_AMPLITUDE = 1e-8
 """Of the features of H: below, Σ is constant but for rounding."""
 
@@ -47,6 +49,8 @@ class NoisyModel:
         Λ.
     scaling : Scaling
         Of the inputs.
+    places : array of shape (n, m)
+        Some of the states.
     box : array of shape (2, m)
         Outside, functions are those of the nearest point in it. Of periodic inputs it is one period.
     periods : array of shape (2, m)
@@ -70,6 +74,7 @@ class NoisyModel:
     sigma: Sigma
     noise: Float
     scaling: Scaling
+    places: Float
     box: Float
     periods: Float
     n_covariates: int
@@ -115,6 +120,7 @@ class NoisyModel:
             sigma=sigma,
             noise=noise,
             scaling=method.scaling,
+            places=survey.sample[:PLACES],
             box=np.array([survey.low - width, survey.high + width]),
             periods=data.periods,
             n_covariates=data.n_covariates,
@@ -202,12 +208,40 @@ class NoisyModel:
 
     @property
     def penalty(self) -> float:
-        """Half the sum of squared amplitudes, each times its ridge; those that are switched off are zero."""
+        """−log of the prior density.
+
+        Half the sum of squared amplitudes, each times its ridge; those that are switched off are zero. And that of Σ.
+        """
         total = 0.0
         pairs = ((self.drift_penalties, self.amplitudes.ravel()), (self.noise_penalties, self.sigma.fit.B.T.ravel()))
         for P, c in pairs:
             total += 0.5 * float((np.where(P < 0.1 * SWITCHED_OFF, P, 0.0) * c**2).sum())
-        return total
+        return total - self._power * float(np.linalg.slogdet(self._middle)[1])
+
+    @property
+    def _power(self) -> float:
+        """Of det Σ, that its prior density grows with.
+
+        Few observations hardly tell noise of the system from errors of measurement, and in some direction errors alone
+        are often the likeliest. With this power, the Σ of largest density is the mean of what it may be: so it is for
+        the covariance of normal numbers, with the prior of Jeffreys.
+        """
+        return 0.5 * (len(self.noise) + 1)
+
+    @property
+    def _middle(self) -> Float:
+        """Σ where all features are zero, in its own units: shape (d, d)."""
+        fit = self.sigma.fit
+        return np.asarray(covariance_at(fit.B[:1], fit.link, fit.shape, fit.limits)[0][0])
+
+    @property
+    def away_from_singular(self) -> tuple[Float, Float]:
+        """Information (p, p) and score (p,) of the intercepts of H from the prior of det Σ."""
+        fit = self.sigma.fit
+        changes = np.concatenate(list(derivatives_of_covariance(fit.B[:1], fit.link, fit.shape)))
+        relative = np.linalg.solve(self._middle, changes)
+        information = np.einsum("eij,fji->ef", relative, relative)
+        return self._power * information, self._power * np.trace(relative, axis1=1, axis2=2)
 
     def between(self, other: NoisyModel, share: float) -> NoisyModel:
         """A model on the way to another one with the same features, with the ridges of that one."""

@@ -6,34 +6,28 @@
 3. *Scoring* of all amplitudes and Λ on the innovations of the observations (`itofit.learning.noisy.track_scoring`).
 4. Steps 2 and 3 once more from there. Where there are many data, the first round is on a part of them; otherwise the
    better of both is kept, by likelihood less the number of amplitudes.
-5. *Whether*: the same features without errors of measurement are scored as well, for the likelihood ratio.
+5. *Whether*: the same features without errors of measurement are scored as well, for the likelihood ratio, and the fit
+   as if there were none is compared.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from itofit._checks import Float
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.method import Automatic, LearnedDrift, LearnedSigma
+from itofit.learning.automatic.method import Automatic, LearnedDrift
 from itofit.learning.automatic.products import NoiseModel
 from itofit.learning.automatic.sigma import Sigma
+from itofit.learning.noisy.fitted import Fitted
 from itofit.learning.noisy.noise_test import LagProducts, p_of_gain
 from itofit.learning.noisy.noisy_model import NoisyModel
 from itofit.learning.noisy.noisy_start import Start
 from itofit.learning.noisy.track_draws import drawn_transitions
-from itofit.learning.noisy.track_scoring import (
-    Scored,
-    Tracks,
-    evidence,
-    score,
-    scored_drift,
-    scored_noise,
-)
+from itofit.learning.noisy.track_scoring import Tracks, score
 from itofit.learning.pipeline import Task, floored_shares, functions_of_one_step, model_of, places_of
 from itofit.matrices.links import LINKS
 from itofit.matrices.symmetric import entries, symmetric
@@ -52,22 +46,6 @@ ROUNDS_WITHOUT = 6
 """Of scoring without errors of measurement, for the likelihood ratio."""
 BEYOND_DOUBT = 100.0
 """Squared standard errors by which Λ differs from zero, from which on no likelihood ratio is needed."""
-
-
-class Fitted(NamedTuple):
-    """Drift, covariance and Λ that were learned together."""
-
-    method: Automatic
-    drift: LearnedDrift
-    covariance: LearnedSigma
-    scored: Scored
-    spread: Float  # (q, q): covariance of the entries of Λ
-    evidence: float
-
-    @property
-    def model(self) -> NoisyModel:
-        """The functions and Λ."""
-        return self.scored.model
 
 
 def fit_through_noise(task: Task, lags: LagProducts, known: Float | None, rounds: int = ROUNDS) -> Fitted:
@@ -106,19 +84,17 @@ def _fitted(task: Task, data: Transitions, tracks: Tracks, noise: Float, *, know
     method = Automatic(own, of_states=True)
     drift, covariance = functions_of_one_step(method)
     scheme: Scheme = "corrected" if task.options.corrects_step(task.data.kind) else "euler"
-    sigma = with_features(covariance.sigma, drift)
-    model = NoisyModel.of(method, drift, sigma, noise=noise, n_rows=task.survey.n_rows, scheme=scheme)
 
     def shown(number: int, loss: float) -> None:
         task.bar.show("measurement noise", f"scoring, step {number}, loss {loss:.4f}")
 
-    n_cells = len(drift.rows.X)
-    scored = score(tracks, model, n_cells, known=known, shown=shown)
-    learned = scored_drift(scored, n_cells)
-    noisy, spread = scored_noise(scored, known=known)
-    value = evidence(scored, learned, noisy)
-    drift, covariance = drift._replace(drift=learned), covariance._replace(sigma=noisy.sigma)
-    return Fitted(method, drift, covariance, scored, spread, value)
+    def fitted_with(drift: LearnedDrift) -> Fitted:
+        sigma = with_features(covariance.sigma, drift)
+        model = NoisyModel.of(method, drift, sigma, noise=noise, n_rows=task.survey.n_rows, scheme=scheme)
+        scored = score(tracks, model, len(drift.rows.X), known=known, shown=shown)
+        return Fitted.of(method, drift, covariance, scored, known=known)
+
+    return fitted_with(drift).or_simpler(fitted_with)
 
 
 def with_features(sigma: Sigma, drift: LearnedDrift) -> Sigma:
@@ -137,22 +113,32 @@ def with_features(sigma: Sigma, drift: LearnedDrift) -> Sigma:
     return Sigma(basis, sigma.L @ root, replace(fit, model=NoiseModel(link, shape), B=B, ridges=ridges))
 
 
-def gain_of_noise(task: Task, fitted: Fitted, h: float) -> tuple[float, float]:
-    """Log-likelihood above that of the same features without errors of measurement, and its p-value.
+def gain_of_noise(task: Task, fitted: Fitted, plain: LearnedSDE, h: float) -> tuple[float, float]:
+    """Log-likelihood above that without errors of measurement, and its p-value.
 
-    Where Λ is many standard errors from zero, half of their square is as good.
+    Without them are the same features, or what was learned as if there were none: the better of both, and of the second
+    less the number of amplitudes that it took more or fewer. Where Λ is many standard errors from zero, half of their
+    square is as good as the first.
     """
+    d = task.data.n_outputs
+    one_step = plain.one_step or plain
+    over_plain = fitted.evidence + task.survey.n_rows * one_step.nll(task.data) + plain.n_determined
+    gain = min(_gain_over_same_features(task, fitted, h), over_plain)
+    return gain, p_of_gain(2 * gain, d)
+
+
+def _gain_over_same_features(task: Task, fitted: Fitted, h: float) -> float:
+    """Log-likelihood above that of the same features without errors of measurement."""
     entries_of_noise = fitted.model.noise[np.tril_indices(len(fitted.model.noise))]
     if fitted.spread.size:
         distance = float(entries_of_noise @ np.linalg.solve(fitted.spread, entries_of_noise))
         if distance > BEYOND_DOUBT:
-            return 0.5 * distance, p_of_gain(distance, task.data.n_outputs)
+            return 0.5 * distance
     task.bar.show("measurement noise", "without it, for comparison")
     d = task.data.n_outputs
     without = replace(fitted.model, noise=np.zeros((d, d)))
     other = score(Tracks(task.data, h), without, len(fitted.drift.rows.X), known=True, rounds=ROUNDS_WITHOUT)
-    gain = other.sums.loss - fitted.scored.sums.loss
-    return gain, p_of_gain(2 * gain, d)
+    return other.sums.loss - fitted.scored.sums.loss
 
 
 def model_through_noise(task: Task, fitted: Fitted, gain: float, p: float, *, known: bool) -> LearnedSDE:

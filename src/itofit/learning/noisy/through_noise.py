@@ -13,8 +13,9 @@ from itofit._checks import DataWarning, Float, InputError, Option, user_level
 from itofit.data.covariates import moving
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic
+from itofit.learning.noisy.fitted import Fitted
 from itofit.learning.noisy.noise_test import LEAST_PAIRS, LEAST_SHARE, LEVEL, LagProducts, lag_products
-from itofit.learning.noisy.noisy_tracks import Fitted, fit_through_noise, gain_of_noise, model_through_noise
+from itofit.learning.noisy.noisy_tracks import fit_through_noise, gain_of_noise, model_through_noise
 from itofit.learning.noisy.whole_turns import warn_of_turns
 from itofit.learning.pipeline import Task
 from itofit.model.hidden.windows import track_order
@@ -67,7 +68,7 @@ def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
     own = replace(task, rng=copy.deepcopy(task.rng))  # other random numbers stay what they are without all this
     try:
         fitted = fit_through_noise(own, lags, known)
-        gain, p = gain_of_noise(own, fitted, lags.h)
+        gain, p = gain_of_noise(own, fitted, plain, lags.h)
     except (InputError, np.linalg.LinAlgError) as error:
         if known is not None:
             raise

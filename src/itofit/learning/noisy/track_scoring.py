@@ -29,6 +29,7 @@ from itofit.learning.automatic.evidence import (
     best_ridges,
     first_ridges,
     inverse_root,
+    left_by_others,
     ridge_groups,
     solve_penalised,
     staying_groups,
@@ -192,9 +193,12 @@ class NoiseSystem(NamedTuple):
 def noise_system(scored: Scored, *, known: bool) -> NoiseSystem:
     """The problem of the entries of H, Λ being eliminated unless it is known."""
     (information, score), B = scored.sums.noise, scored.model.sigma.fit.B
-    size = B.size
-    A, c = information[:size, :size], B.T.ravel()
-    b = A @ c + score[:size]
+    size, R = B.size, len(B)
+    A, c, rise = information[:size, :size].copy(), B.T.ravel(), score[:size].copy()
+    of_prior = scored.model.away_from_singular
+    A[::R, ::R] += of_prior[0]
+    rise[::R] += of_prior[1]
+    b = A @ c + rise
     if known:
         return NoiseSystem(A, b, np.zeros((0, size)), np.zeros(0), np.zeros((0, 0)))
     back = np.asarray(np.linalg.inv(information[size:, size:]), dtype=np.float64)
@@ -234,16 +238,10 @@ def _improved_noise(scored: Scored, *, known: bool, free: bool) -> NoisyModel:
 
 
 def _share(model: NoisyModel, change: Float) -> float:
-    """The part of a change of the amplitudes of H that is not too much for Σ at places all over the box."""
-    fit, box = model.sigma.fit, model.box
-    if change.shape[0] == 1:
-        H, dH = fit.B, change
-    else:
-        x = box[0] + (box[1] - box[0]) * np.random.default_rng(0).random((512, box.shape[1]))
-        Z, _ = model.noise_features(x)
-        H, dH = Z @ fit.B, Z @ change
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.nan_to_num(fit.link.largest_share(np.where(H == 0, 1e-12, H), dH, fit.shape), nan=0.5).min())
+    """The part of a change of the amplitudes of H that is not too much for Σ at places where states are."""
+    fit = model.sigma.fit
+    Z = np.ones((1, 1)) if change.shape[0] == 1 else model.noise_features(model.places)[0]
+    return float(np.nan_to_num(fit.link.largest_share(Z @ fit.B, Z @ change, fit.shape), nan=0.5).min())
 
 
 # Rounds
@@ -312,8 +310,7 @@ def scored_noise(scored: Scored, *, known: bool) -> tuple[NoisyModel, Float]:
         rest = np.delete(np.arange(p * R), np.arange(own.start, own.stop))
         A, b = system.A[own, own], system.b[own] - system.A[own][:, rest] @ c[rest]
         if len(rest):  # what other entries may do instead
-            cross = system.A[own][:, rest]
-            A = A - cross @ solve_matrix(system.A[np.ix_(rest, rest)], P[rest], cross.T)
+            A = left_by_others(system.A, P, own)
             b = A @ c[own] + (b - system.A[own, own] @ c[own])
         systems.append(Solved(A, b, P[own], c[own], ridge_groups(basis, 1)))
         determined += float((1 - solve_penalised(A, b, P[own])[1] * P[own]).sum())
@@ -324,12 +321,6 @@ def scored_noise(scored: Scored, *, known: bool) -> tuple[NoisyModel, Float]:
         moves = W @ system.errors.T
         spread = spread + moves.T @ moves
     return replace(model, sigma=sigma._replace(fit=new)), spread
-
-
-def solve_matrix(A: Float, P: Float, right: Float) -> Float:
-    """(A + P)⁻¹ times a matrix."""
-    W = inverse_root(A, P)[0]
-    return np.asarray(W.T @ (W @ right))
 
 
 def evidence(scored: Scored, drift: Drift, noise: NoisyModel) -> float:

@@ -12,17 +12,13 @@ from itofit.data.following import follows
 from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
 from itofit.learning.long_steps import LONGEST, USUAL, shortened
+from itofit.learning.noisy.fitted import Fitted
 from itofit.learning.noisy.noise_test import LEVEL, p_of_gain
 from itofit.learning.noisy.whole_turns import warn_of_turns
 from itofit.learning.options import FitOptions
 from itofit.learning.pipeline import Task, floored_shares, model_of
 from itofit.learning.second_order.difference_quotients import LEAST_TRIPLES, triples
-from itofit.learning.second_order.hidden_velocity import (
-    FromPositions,
-    learn_from_positions,
-    linear_force_of,
-    without_errors,
-)
+from itofit.learning.second_order.hidden_velocity import learn_from_positions, linear_force_of, without_errors
 from itofit.learning.second_order.linear_force import LinearForce
 from itofit.learning.second_order.order import persistence
 from itofit.matrices.symmetric import symmetric
@@ -184,7 +180,7 @@ def _without_long_steps(task: Task, positions: Transitions, known: Float | None)
     return task, linear
 
 
-def _errors_of(task: Task, fitted: FromPositions) -> tuple[FromPositions, MeasurementNoise | None]:
+def _errors_of(task: Task, fitted: Fitted) -> tuple[Fitted, MeasurementNoise | None]:
     """Whether there are errors of measurement, by a likelihood ratio, and the fit with or without them."""
     d, noise = task.data.n_outputs, fitted.scored.model.noise
     entries = noise[np.tril_indices(d)]
@@ -201,7 +197,7 @@ def _errors_of(task: Task, fitted: FromPositions) -> tuple[FromPositions, Measur
     return fitted, found
 
 
-def _model(task: Task, fitted: FromPositions, noise: MeasurementNoise | None) -> LearnedSDE:
+def _model(task: Task, fitted: Fitted, noise: MeasurementNoise | None) -> LearnedSDE:
     """What was learned, as a model."""
     own, model = fitted.method.task, fitted.scored.model
     learned = fitted.method.learned(fitted.drift, fitted.covariance)

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,18 +21,12 @@ from itofit.data.passes import add_up
 from itofit.data.periods import wrapped
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.method import Automatic, LearnedDrift, LearnedSigma
+from itofit.learning.automatic.method import Automatic, LearnedDrift
+from itofit.learning.noisy.fitted import Fitted
 from itofit.learning.noisy.noisy_model import NoisyModel
 from itofit.learning.noisy.noisy_tracks import with_features
 from itofit.learning.noisy.track_draws import MOST_DRAWN
-from itofit.learning.noisy.track_scoring import (
-    Scored,
-    Tracks,
-    evidence,
-    score,
-    scored_drift,
-    scored_noise,
-)
+from itofit.learning.noisy.track_scoring import Tracks, score
 from itofit.learning.pipeline import Task, functions_of_one_step
 from itofit.learning.second_order.difference_quotients import linear_start, triples
 from itofit.learning.second_order.linear_force import LinearForce, best_linear_force, parts_of_step
@@ -54,17 +47,6 @@ MARGIN = 0.05
 """By which the range of the states is wider than that of drawn ones, relative to it."""
 
 
-class FromPositions(NamedTuple):
-    """Force, covariance and Λ that were learned together."""
-
-    method: Automatic  # whose task has the drawn states that the functions were looked for with
-    drift: LearnedDrift
-    covariance: LearnedSigma
-    scored: Scored
-    spread: Float  # (q, q): covariance of the entries of Λ
-    evidence: float
-
-
 def linear_force_of(data: Transitions, known: Float | None) -> LinearForce:
     """The linear force that moves of positions show best, Λ being known or not."""
     found = triples(data)
@@ -73,9 +55,7 @@ def linear_force_of(data: Transitions, known: Float | None) -> LinearForce:
     return best_linear_force(data, linear_start(data), prior_of(found.v), box, known)
 
 
-def learn_from_positions(
-    task: Task, linear: LinearForce, known: Float | None, rounds: int = MOST_ROUNDS
-) -> FromPositions:
+def learn_from_positions(task: Task, linear: LinearForce, known: Float | None, rounds: int = MOST_ROUNDS) -> Fitted:
     """The force and the noises that positions show best.
 
     Parameters
@@ -90,7 +70,7 @@ def learn_from_positions(
     """
     d, prior = task.data.n_outputs, linear.prior
     step, noise, lengths = linear.step, linear.noise, linear.lengths
-    best: FromPositions | None = None
+    best: Fitted | None = None
     for seed in task.rng.integers(2**63, size=rounds).tolist():
         drawn_states = drawn_states_of(task, step, noise, prior, lengths, seed)
         prior = prior_of(drawn_states.inputs[:, d : 2 * d])
@@ -139,53 +119,43 @@ def drawn_states_of(
     return Transitions.concatenate(add_up(InOrder(task.data, overlap), of_block))
 
 
-def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior, *, known: bool) -> FromPositions:
+def _fitted(task: Task, states: Transitions, noise: Float, prior: Prior, *, known: bool) -> Fitted:
     """Functions found with drawn states, their amplitudes from the positions."""
     own = replace(task, data=states, survey=survey(states, task.bar))
     method = Automatic(own, of_states=True)
     drift, covariance = functions_of_one_step(method)
-    d = states.n_outputs
-    sigma = with_features(covariance.sigma, drift) if d == 1 else covariance.sigma
-    series = drift.basis.series(drift.drift.intercept, drift.drift.c, method.scaling)
+    tracks, d = Tracks(task.data, own.survey.h_mean), states.n_outputs
     some = states.inputs[:: -(-len(states) // PLACES)]
-    rates = rates_of_change(series.jacobian(some), some.std(axis=0), underdamped=True)
-    model = NoisyModel.of(
-        method,
-        drift,
-        sigma,
-        noise=noise,
-        n_rows=task.survey.n_rows,
-        margin=MARGIN,
-        prior=prior,
-        substeps=parts_of_step(own.survey.h_median * float(np.quantile(rates, 0.95))),
-    )
-    n_cells, h = len(drift.rows.X), own.survey.h_mean
 
     def shown(number: int, loss: float) -> None:
         task.bar.show("positions", f"round {number + 1}, loss {loss:.4f}")
 
-    scored = score(Tracks(task.data, h), model, n_cells, known=known, shown=shown)
-    return _as_fitted(FromPositions(method, drift, covariance, scored, np.zeros((0, 0)), 0.0), scored, known=known)
+    def fitted_with(drift: LearnedDrift) -> Fitted:
+        sigma = with_features(covariance.sigma, drift) if d == 1 else covariance.sigma
+        series = drift.basis.series(drift.drift.intercept, drift.drift.c, method.scaling)
+        rates = rates_of_change(series.jacobian(some), some.std(axis=0), underdamped=True)
+        model = NoisyModel.of(
+            method,
+            drift,
+            sigma,
+            noise=noise,
+            n_rows=task.survey.n_rows,
+            margin=MARGIN,
+            prior=prior,
+            substeps=parts_of_step(own.survey.h_median * float(np.quantile(rates, 0.95))),
+        )
+        scored = score(tracks, model, len(drift.rows.X), known=known, shown=shown)
+        return Fitted.of(method, drift, covariance, scored, known=known)
+
+    return fitted_with(drift).or_simpler(fitted_with)
 
 
-def _as_fitted(fitted: FromPositions, scored: Scored, *, known: bool) -> FromPositions:
-    """The functions of a fit with other amplitudes, and the error bars that belong to these."""
-    learned = scored_drift(scored, len(fitted.drift.rows.X))
-    noisy, spread = scored_noise(scored, known=known)
-    return fitted._replace(
-        drift=fitted.drift._replace(drift=learned),
-        covariance=fitted.covariance._replace(sigma=noisy.sigma),
-        scored=scored,
-        spread=spread,
-        evidence=evidence(scored, learned, noisy),
-    )
-
-
-def without_errors(task: Task, fitted: FromPositions) -> tuple[FromPositions, float]:
+def without_errors(task: Task, fitted: Fitted) -> tuple[Fitted, float]:
     """The same functions with amplitudes for positions without errors of measurement, and what those gain in nats."""
     model, d = fitted.scored.model, task.data.n_outputs
     task.bar.show("positions", "without errors of measurement, for comparison")
     without = replace(model, noise=np.zeros((d, d)))
     tracks = Tracks(task.data, fitted.method.task.survey.h_mean)
     scored = score(tracks, without, len(fitted.drift.rows.X), known=True, rounds=ROUNDS_WITHOUT)
-    return _as_fitted(fitted, scored, known=True), scored.sums.loss - fitted.scored.sums.loss
+    same = Fitted.of(fitted.method, fitted.drift, fitted.covariance, scored, known=True)
+    return same, scored.sums.loss - fitted.scored.sums.loss
