@@ -146,6 +146,7 @@ def above_constants(world, sde, data, fresh):
     """Mean loss per variable above that of the best constants of the data, with fresh noise."""
     if sde.measurement_noise is None:
         return random_equations.above_constants(sde, data, fresh)[0]
+    data, fresh = random_equations.without_long_steps(sde, data, fresh)
     drift, covariance = random_equations.constants(data)  # states are known, and no filter is needed
     mean, own = sde.step_moments(fresh.inputs, fresh.h)
     n = len(fresh)

@@ -1,7 +1,8 @@
 """Positions alone against the fit with the true velocities, on the same tracks.
 
 Van der Pol (σ = 1, h = 0.05, 20,000 positions with errors of standard deviation 0, 0.01, 0.03, 0.1), a pendulum whose
-friction depends on the angle, two-dimensional motion in a trap, and 200 short tracks of 100 positions. Errors of f are
+friction depends on the angle, two-dimensional motion in a trap, and 200 short tracks of 100 positions; van der Pol with
+100,000 positions, and with 10,000 at steps of 0.2. Errors of f are
 mean squares relative to that of f, at the true states of the track; those of Σ are relative root mean squares. The
 fit with true velocities is `Transitions.from_underdamped` with the default options, its correction of steps included.
 
@@ -15,16 +16,18 @@ from second_order_systems import PENDULUM, TRAP, tracks, van_der_pol
 
 import itofit
 
-H = 0.05
+H, LONG = 0.05, 0.2
 N = 20_000
 SYSTEMS = {
-    "vdp-0": (van_der_pol(1.0), 1, N, 0.0, "van der Pol, positions"),
-    "vdp-0.01": (van_der_pol(1.0), 1, N, 0.01, "van der Pol, errors of 0.01"),
-    "vdp-0.03": (van_der_pol(1.0), 1, N, 0.03, "van der Pol, errors of 0.03"),
-    "vdp-0.1": (van_der_pol(1.0), 1, N, 0.1, "van der Pol, errors of 0.1"),
-    "pendulum": (PENDULUM, 1, N, 0.0, "a pendulum whose friction depends on the angle"),
-    "trap": (TRAP, 1, N, 0.0, "two-dimensional motion in a trap"),
-    "short": (van_der_pol(1.0), 200, 100, 0.0, "van der Pol, 200 tracks of 100 positions"),
+    "vdp-0": (van_der_pol(1.0), 1, N, 0.0, H, "van der Pol, positions"),
+    "vdp-0.01": (van_der_pol(1.0), 1, N, 0.01, H, "van der Pol, errors of 0.01"),
+    "vdp-0.03": (van_der_pol(1.0), 1, N, 0.03, H, "van der Pol, errors of 0.03"),
+    "vdp-0.1": (van_der_pol(1.0), 1, N, 0.1, H, "van der Pol, errors of 0.1"),
+    "pendulum": (PENDULUM, 1, N, 0.0, H, "a pendulum whose friction depends on the angle"),
+    "trap": (TRAP, 1, N, 0.0, H, "two-dimensional motion in a trap"),
+    "short": (van_der_pol(1.0), 200, 100, 0.0, H, "van der Pol, 200 tracks of 100 positions"),
+    "many": (van_der_pol(1.0), 1, 100_000, 0.01, H, "van der Pol, 100,000 positions, errors of 0.01"),
+    "long": (van_der_pol(1.0), 1, 10_000, 0.01, LONG, "van der Pol, 10,000 positions, steps of 0.2, errors of 0.01"),
 }
 CASES = {name: text for name, (*_, text) in SYSTEMS.items()}
 COLUMNS = [
@@ -40,13 +43,13 @@ COLUMNS = [
 ]
 
 
-def underdamped(states):
-    """Transitions with true velocities from states (n_tracks, n_rows, 2d)."""
+def underdamped(states, h):
+    """Transitions with true velocities from states (n_tracks, n_rows, 2d) at steps h."""
     d = states.shape[2] // 2
     before, after = states[:, :-1], states[:, 1:]
     groups = np.repeat(np.arange(len(states)), states.shape[1] - 1)
     parts = [part.reshape(-1, d) for part in (before[..., :d], before[..., d:], after[..., :d], after[..., d:])]
-    return itofit.Transitions.from_underdamped(*parts, H, groups)
+    return itofit.Transitions.from_underdamped(*parts, h, groups)
 
 
 def errors_of(sde, system, places):
@@ -62,14 +65,14 @@ def errors_of(sde, system, places):
 
 def measure(case, seed):
     """One case with one seed."""
-    system, n_tracks, n_rows, sd, _ = SYSTEMS[case]
+    system, n_tracks, n_rows, sd, h, _ = SYSTEMS[case]
     rng = np.random.default_rng([seed, 73])
-    states = tracks(rng, system, n_tracks, n_rows, H)
+    states = tracks(rng, system, n_tracks, n_rows, h)
     d = states.shape[2] // 2
     seen = states[..., :d] + sd * rng.standard_normal(states[..., :d].shape)
     places = states.reshape(-1, 2 * d)[::7]
-    known, seconds_known = runs.fitted(underdamped(states), seed)
-    sde, seconds = runs.fitted(itofit.Transitions.from_positions(list(seen), dt=H), seed)
+    known, seconds_known = runs.fitted(underdamped(states, h), seed)
+    sde, seconds = runs.fitted(itofit.Transitions.from_positions(list(seen), dt=h), seed)
     force, sigma, coverage = errors_of(sde, system, places)
     force_known, sigma_known, _ = errors_of(known, system, places)
     noise = sde.measurement_noise

@@ -197,13 +197,17 @@ def constants(data):
     return drift, residuals.T @ residuals / len(data)
 
 
+def without_long_steps(sde, *sets):
+    """Data without steps that are too long for the dynamics, as the fit says."""
+    left_out = getattr(sde.data, "left_out", None)
+    return sets if left_out is None else tuple(data[data.h <= left_out.max_h] for data in sets)
+
+
 def above_constants(sde, train, data, **options):
     """Mean loss per variable above that of constants, and its standard error; options are those of `nll`."""
     if data is None:
         return None, None
-    left_out = getattr(sde.data, "left_out", None)  # steps that are too long for the dynamics, as the fit says
-    if left_out is not None:
-        train, data = train[train.h <= left_out.max_h], data[data.h <= left_out.max_h]
+    train, data = without_long_steps(sde, train, data)
     drift, covariance = constants(train)
     other = gaussian_nll(
         data.increments, data.h, np.tile(drift, (len(data), 1)), np.tile(covariance, (len(data), 1, 1))

@@ -64,7 +64,8 @@ def without_part(C: Float, part: Float) -> Float:
 def spectrum_and_information(fit: CovarianceFit, H: Float, count: Float) -> tuple[Spectrum, Float]:
     """The spectrum of H (n, p), and what (n, p) transitions tell of each entry, of which there are count (n,) each."""
     parts = fit.model.parts(H, np.zeros_like(H))
-    _, information = fit.model.derivatives(parts._replace(C=np.maximum(parts.C, fit.limits[0])), count)
+    C = np.maximum(parts.C, fit.limits[0] if fit.shape.separate else fit.limits[0, 0])
+    _, information = fit.model.derivatives(parts._replace(C=C), count)
     return parts.spectrum, information
 
 

@@ -27,10 +27,10 @@ import numpy.typing as npt
 
 from itofit._checks import Float
 from itofit.matrices.symmetric import (
-    LEAST_RATIO,
     Structure,
     eigenvalues,
     entries,
+    kept_within,
     positive_definite,
     symmetric,
     to_matrices,
@@ -340,11 +340,10 @@ def covariance_at(H: Float, link: Link, shape: Shape, limits: Float) -> tuple[Fl
     """
     spectrum = Spectrum.of(H, shape)
     free = link.value(spectrum.eta)
-    C = np.clip(free, *limits)
     if spectrum.Q is None:
+        C = np.clip(free, *limits)
         return to_matrices(C, "diagonal", shape.d), np.any(free != C, axis=1)
-    if np.isfinite(limits[0, 0]):
-        C = np.maximum(C, LEAST_RATIO * C.max(axis=1, keepdims=True))
+    C = kept_within(free, limits) if np.isfinite(limits[0, 0]) else free
     changed = np.any(free != C, axis=1)
     return np.asarray((spectrum.Q * C[:, None, :]) @ spectrum.Q.swapaxes(1, 2)), changed
 

@@ -96,7 +96,7 @@ def positive_definite(
     factor : array of shape (d, d)
         L, lower triangular; for structure "diagonal" it is diagonal.
     limits : array of shape (2, d)
-        Least and largest, for each entry of a diagonal Σ; for a full one they are the same for all eigenvalues.
+        Least and largest, for each entry of a diagonal Σ; of a full one see `kept_within`.
 
     Returns
     -------
@@ -109,26 +109,39 @@ def positive_definite(
     if structure == "diagonal" or d == 1:
         kept = np.clip(vectors, *(limits * np.diagonal(factor) ** 2))
         return to_matrices(kept, structure, d), np.any(kept != vectors, axis=1)
-    floor, ceiling = limits[:, 0]
     sigma = to_matrices(vectors, structure, d)
     unit = np.linalg.norm(factor, axis=1)  # so that columns of very different units lose no digits
     factor = factor / unit[:, None]
     inverse = np.linalg.inv(factor)
     white = inverse @ (sigma / np.outer(unit, unit)) @ inverse.T
     try:  # far cheaper than eigenvalues, and usually all there is to do
+        (floor, ceiling), least = limits[:, 0], limits[0, -1]
         np.linalg.cholesky(white - floor * np.eye(d))
-        if np.trace(white, axis1=1, axis2=2).max(initial=0.0) < min(ceiling, floor / LEAST_RATIO):
+        trace = np.trace(white, axis1=1, axis2=2)
+        if trace.min(initial=np.inf) >= d * least and trace.max(initial=0.0) < min(ceiling, floor / LEAST_RATIO):
             return sigma, np.zeros(len(sigma), dtype=bool)
     except np.linalg.LinAlgError:
         pass
     values, vectors = np.linalg.eigh(white)
-    kept = np.clip(values, floor, ceiling)
-    kept = np.maximum(kept, LEAST_RATIO * kept[:, -1:])
+    kept = kept_within(values, limits)
     changed: npt.NDArray[np.bool_] = (kept != values).any(axis=1)
     kept, vectors = kept[changed], vectors[changed]
     root = factor @ (vectors * np.sqrt(kept)[:, None, :])
     sigma[changed] = np.outer(unit, unit) * (root @ root.swapaxes(1, 2))
     return sigma, changed
+
+
+def kept_within(values: Float, limits: Float) -> Float:
+    """Eigenvalues (n, d) of a full matrix within limits (2, d), the smallest at least a small share of the largest.
+
+    The first of the lower limits is that of all eigenvalues, and the last that of the largest: where it is less, all
+    are raised by one factor. Waves that go astray at a place that was hardly seen make all of them small there, and
+    not only those that are small elsewhere.
+    """
+    kept = np.clip(values, limits[0, 0], limits[1, 0])
+    largest = kept.max(axis=1, keepdims=True)
+    kept *= np.maximum(1.0, limits[0, -1] / largest)
+    return np.maximum(kept, LEAST_RATIO * kept.max(axis=1, keepdims=True))
 
 
 def with_eigenvalues(matrix: Float, unit: Float, change: Callable[[Float], Float]) -> Float:

@@ -248,7 +248,8 @@ class LearnedSDE(WithFormula):
         own, spread = (np.diagonal(a, axis1=1, axis2=2) for a in (sigma, std))
         width = normal_quantile(0.5 + 0.5 * fraction("level", level)) * spread / own
         mean = np.sum(self.floor_factor**2, axis=1)
-        least, most = self.limits[0] * mean / BEYOND_LIMITS, self.limits[1] * mean * BEYOND_LIMITS
+        lower = self.limits[0] if self._shape.separate else self.limits[0, 0]
+        least, most = lower * mean / BEYOND_LIMITS, self.limits[1] * mean * BEYOND_LIMITS
         grown = np.exp(np.minimum(width, LARGEST_EXPONENT))
         return np.minimum(own, np.maximum(own / grown, least)), np.maximum(own, np.minimum(own * grown, most))
 

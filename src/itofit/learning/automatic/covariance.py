@@ -34,7 +34,7 @@ from itofit.learning.automatic.evidence import (
     ridge_groups,
     solve_penalised,
 )
-from itofit.learning.automatic.limits import Losses, cell_nll
+from itofit.learning.automatic.limits import Losses, cell_nll, kept_eigenvalues
 from itofit.learning.automatic.principal import NO_FEATURES, Basis
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
 from itofit.learning.automatic.scoring import STEPS_OF_FREEDOM, Lefts, Scoring, scored, systems_of
@@ -86,6 +86,11 @@ class CovarianceFit:
     def shape(self) -> Shape:
         """Which entries H has."""
         return self.model.shape
+
+    @property
+    def top(self) -> float:
+        """The lower limit of the largest eigenvalue of coupled entries; zero if they are not."""
+        return 0.0 if self.shape.separate else float(self.limits[0, -1])
 
     @property
     def intercept(self) -> Float:
@@ -212,7 +217,7 @@ def _judged(
     least, most = _range_of(model, parts.C, S, count)
     judged = model.parts(out_of_fold, S)
     limits = _limits_of(model, judged, parts, count, least, most)
-    held_out = cell_nll(judged.C, judged.spectrum.diagonal(judged.turned), count, *limits).sum(axis=1)
+    held_out = _losses(model, judged, count, limits)
     spread = np.maximum(1.0, (weight * (z - H) ** 2).sum(axis=0) / count.sum())
     return CovarianceFit(
         model=model,
@@ -245,16 +250,31 @@ def _limits_of(model: NoiseModel, judged: Parts, parts: Parts, count: Float, lea
     least, most : arrays
         As for `Losses.limits`.
     """
-    losses = Losses.of(model, judged, count, most)
-    limits, _ = losses.limits(least, most)
-    C, Q = np.clip(judged.C, *limits) * count[:, None], judged.spectrum.Q
+    separate = model.shape.separate
+    tops = None if separate else Losses.of_largest(model, judged, count, most)
+    least_top = 0.5 * np.quantile(parts.C.max(axis=1, keepdims=True), 0.01, axis=0)
+    top = 0.0 if tops is None else float(tops.chosen(least_top)[0])
+    losses = Losses.of(model, judged, count, most, top)
+    limits = losses.limits(least, most, top)
+    C, Q = kept_eigenvalues(judged.C, limits, separate=separate) * count[:, None], judged.spectrum.Q
     if Q is None:
         expected = C
     else:
         rows, cols = entries(model.shape.structure, model.shape.d)
         expected = ((Q * C[:, None, :]) @ Q.swapaxes(1, 2))[:, rows, cols]
     predicted = parts._replace(turned=parts.spectrum.turned(expected, model.shape))
-    return losses.plus(Losses.of(model, predicted, count, most)).limits(least, most)[0]
+    if tops is not None:
+        top = float(tops.plus(Losses.of_largest(model, predicted, count, most)).chosen(least_top)[0])
+        losses = Losses.of(model, judged, count, most, top)
+    return losses.plus(Losses.of(model, predicted, count, most, top)).limits(least, most, top)
+
+
+def _losses(model: NoiseModel, parts: Parts, count: Float, limits: Float) -> Float:
+    """The nll of each cell with C within limits (2, d)."""
+    (lower, upper), top = limits, 0.0
+    if not model.shape.separate:
+        lower, top = limits[0, :1], float(limits[0, -1])
+    return cell_nll(parts.C, parts.spectrum.diagonal(parts.turned), count, lower, upper, top).sum(axis=1)
 
 
 def _refitted(scoring: Scoring, products: Products, basis: Basis, ridge: float | None) -> Float:
@@ -304,8 +324,8 @@ def _solved(systems: Iterable[tuple[Float, Float]], P: Float, B: Float, spread: 
 
 def held_out_losses(fit: CovarianceFit, products: Products) -> Float:
     """The nll of each of some other cells."""
-    spectrum, C, turned = fit.model.parts(products.values(fit.B), products.S)
-    return cell_nll(C, spectrum.diagonal(turned), products.count, *fit.limits).sum(axis=1)
+    parts = fit.model.parts(products.values(fit.B), products.S)
+    return _losses(fit.model, parts, products.count, fit.limits)
 
 
 # Other data
@@ -358,7 +378,7 @@ def rescored(
     trials = [fit.B + step * (new - fit.B) for step in (0.0, 0.5, 1.0)]
     totals = losses(trials)
     best = int(np.argmin([total.least for total in totals]))
-    limits, _ = totals[best].limits(fit.least, fit.limits[1])
+    limits = totals[best].limits(fit.least, fit.limits[1], fit.top)
     spread = np.maximum(1.0, sums.squares / sums.n)
     solved = _solved(zip(sums.A, sums.b, strict=True), P.T, trials[best], spread, features)
     return replace(fit, B=trials[best], limits=limits, systems=solved)
@@ -370,6 +390,6 @@ def losses_of_trials(fit: CovarianceFit, trials: list[Float], X: Float, S: Float
 
     def of(which: int) -> Losses:
         parts = fit.model.parts(products.values(trials[which]), products.S)
-        return Losses.of(fit.model, parts, products.count, fit.limits[1])
+        return Losses.of(fit.model, parts, products.count, fit.limits[1], fit.top)
 
     return tuple(map_tasks(of, range(len(trials)), len(S)))

@@ -25,13 +25,14 @@ class Losses(NamedTuple):
     products: Float  # (F, F, k): of what one limit and another add to the nll with the least
 
     @classmethod
-    def of(cls, model: NoiseModel, parts: Parts, count: Float, most: Float) -> Losses:
-        """Those of H and S, with upper limits (d,)."""
+    def of(cls, model: NoiseModel, parts: Parts, count: Float, most: Float, top: float) -> Losses:
+        """Those of H and S, with upper limits (d,), and a lower one of the largest eigenvalues of coupled entries."""
         spectrum, C, turned = parts
-        floors = FLOORS[FLOORS > LEAST_OF_LINEAR] if model.link.linear else FLOORS
+        floors = _floors(model)
         own = spectrum.diagonal(turned)
+        low_top = np.zeros(len(C), dtype=bool) if model.shape.separate else C.max(axis=1) < top
         first = cell_nll(C, own, count, floors[0], most)  # (n, d)
-        any_below = (floors[-1] > C).any(axis=1)  # limits change nothing elsewhere
+        any_below = (floors[-1] > C).any(axis=1) | low_top  # limits change nothing elsewhere
         low, rest = np.flatnonzero(any_below), np.flatnonzero(~any_below)
         below, products, before = (np.take(each.T, low, axis=1) for each in (C, own, first))  # (d, l)
         losses = np.repeat(
@@ -40,11 +41,26 @@ class Losses(NamedTuple):
         for k, floor in enumerate(floors[1:], start=1):  # C is the floor there, or as it was
             raised = 0.5 * (count[low] * np.log(floor) + products / floor)
             np.copyto(losses[:, k], raised, where=below < floor)
+        small = np.flatnonzero(low_top[low])
+        if len(small):
+            rows = low[small]
+            for k, floor in enumerate(floors):
+                losses[:, k, small] = cell_nll(C[rows], own[rows], count[rows], floor, most, top).T
         sums = np.take(first.T, rest, axis=1).sum(axis=1) + losses.sum(axis=2).T
-        added = losses - before[:, None]
+        added = losses - losses[:, :1]
         if not model.shape.separate:
             sums, added = sums.sum(axis=1, keepdims=True), added.sum(axis=0, keepdims=True)
         return cls(floors, sums, np.moveaxis(added @ added.swapaxes(1, 2), 0, 2))
+
+    @classmethod
+    def of_largest(cls, model: NoiseModel, parts: Parts, count: Float, most: Float) -> Losses:
+        """Those with each of several limits of the largest eigenvalue of coupled entries."""
+        floors, C, own = _floors(model), parts.C, parts.spectrum.diagonal(parts.turned)
+        low = np.flatnonzero(C.max(axis=1) < floors[-1])
+        C, own, count = C[low], own[low], count[low]
+        losses = np.array([cell_nll(C, own, count, floors[0], most, floor).sum(axis=1) for floor in floors])  # (F, l)
+        added = losses - losses[0]
+        return cls(floors, losses.sum(axis=1)[:, None], (added @ added.T)[:, :, None])
 
     def plus(self, other: Losses) -> Losses:
         """Those of both sets of cells."""
@@ -55,8 +71,8 @@ class Losses(NamedTuple):
         """With the best limits."""
         return float(self.sums.min(axis=0).sum())
 
-    def limits(self, least: Float, most: Float) -> tuple[Float, float]:
-        """Limits (2, d) with the largest lower ones that no others beat significantly, and the loss with them.
+    def chosen(self, least: Float) -> Float:
+        """The largest limits (k,) that no others beat significantly.
 
         They exceed `least` only if that lowers the loss or costs no more than HARDLY_WORSE: that few data lie below
         does not mean that new ones will.
@@ -67,12 +83,33 @@ class Losses(NamedTuple):
         error = np.sqrt(np.maximum(own - 2 * self.products[:, best, k] + own[best, k], 0.0))
         worse = self.sums - self.sums.min(axis=0) - HARDLY_WORSE
         good = (worse <= 2 * error) & (self.floors[:, None] <= np.maximum(self.floors[best], least)) | (worse <= 0)
-        chosen = len(self.floors) - 1 - np.argmax(good[::-1], axis=0)
-        lower = np.broadcast_to(self.floors[chosen], most.shape)
-        return np.stack([lower, np.maximum(most, lower)]), float(self.sums[chosen, k].sum())
+        return np.asarray(self.floors[len(self.floors) - 1 - np.argmax(good[::-1], axis=0)])
+
+    def limits(self, least: Float, most: Float, top: float) -> Float:
+        """Limits (2, d) with the chosen lower ones, that of the largest of coupled eigenvalues last."""
+        lower = np.broadcast_to(self.chosen(least), most.shape).copy()
+        lower[-1] = max(lower[-1], top)
+        return np.stack([lower, np.maximum(most, lower)])
 
 
-def cell_nll(C: Float, own: Float, count: Float, lower: Float | float, upper: Float) -> Float:
-    """½ (n log C + S/C) for eigenvalues C (n, d) within limits, and the diagonal of S in their axes."""
+def _floors(model: NoiseModel) -> Float:
+    return FLOORS[FLOORS > LEAST_OF_LINEAR] if model.link.linear else FLOORS
+
+
+def kept_eigenvalues(C: Float, limits: Float, *, separate: bool) -> Float:
+    """Eigenvalues (n, d) within limits (2, d), or entries of a diagonal C."""
+    return np.clip(C, *limits) if separate else _raised(C, limits[0, 0], limits[1], limits[0, -1])
+
+
+def _raised(C: Float, lower: Float | float, upper: Float, top: float) -> Float:
     kept = np.clip(C, lower, np.maximum(upper, lower))
+    return np.asarray(kept * np.maximum(1.0, top / kept.max(axis=1, keepdims=True))) if top > 0 else kept
+
+
+def cell_nll(C: Float, own: Float, count: Float, lower: Float | float, upper: Float, top: float = 0.0) -> Float:
+    """½ (n log C + S/C) for eigenvalues C (n, d) within limits, and the diagonal of S in their axes.
+
+    Where the largest is below `top`, all are raised with it.
+    """
+    kept = _raised(C, lower, upper, top)
     return np.asarray(0.5 * (count[:, None] * np.log(kept) + own / kept))

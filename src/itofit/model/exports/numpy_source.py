@@ -75,7 +75,7 @@ def _limited(entries):
     H = {scaled}
     eta, Q = np.linalg.eigh(0.5 * (H + H.swapaxes(1, 2)))
     C = np.clip({value}, LOW[0], HIGH[0])
-    C = np.maximum(C, {ratio!r} * C[:, -1:].max(axis=1, keepdims=True))
+    C = C * np.maximum(1.0, LOW[-1] / C.max(axis=1, keepdims=True))
     root = L @ (Q * np.sqrt(np.maximum(C, C.max(axis=1, keepdims=True) * {ratio!r}))[:, None, :])
     return np.outer(unit, unit) * (root @ root.swapaxes(1, 2))
 
