@@ -7,17 +7,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from itofit.learning.automatic import evidence
-from itofit.learning.automatic.evidence import (
-    SETTLED,
-    Solution,
-    Solved,
-    left_by_others,
-    maximise_evidence,
-    penalised_solution,
-    regress,
-    solve_penalised,
-    updated_ridges,
-)
+from itofit.learning.automatic.evidence import SETTLED, Solution, Solved, maximise_evidence, regress, updated_ridges
+from itofit.learning.automatic.penalised import left_by_others, penalised_solution, solve_penalised
 from itofit.learning.automatic.principal import DOUBT, Basis, principal_features
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations

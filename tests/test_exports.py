@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -38,6 +39,11 @@ CASES = [
 def case(request):
     """A model, and points within and beyond its data, where limits of Σ are needed."""
     data, sde = learned(*request.param)
+    if request.param[0] > 1 and request.param[2] == "full":  # the largest eigenvalue has a limit of its own
+        limits = sde.limits.copy()
+        limits[0, -1] = 1.2
+        free, sde = sde, replace(sde, limits=limits)
+        assert 0 < np.mean(sde.covariance(data.inputs) != free.covariance(data.inputs)) < 1
     return sde, np.concatenate([data.inputs[:200], 4 * data.inputs[:200]]), data
 
 

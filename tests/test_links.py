@@ -15,7 +15,7 @@ from itofit.matrices.links import (
     Spectrum,
     covariance_at,
 )
-from itofit.matrices.symmetric import LEAST_RATIO
+from itofit.matrices.symmetric import LEAST_RATIO, kept_within
 
 each_link = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 SHAPES = [Shape("full", 1), Shape("full", 2), Shape("full", 4), Shape("diagonal", 3)]
@@ -328,3 +328,31 @@ def test_links_are_found_by_their_names_the_simplest_first():
     assert all(link.name == name for name, link in LINKS.items())
     assert [name for name, link in LINKS.items() if link.linear] == ["identity"]
     assert len({link.symbol for link in LINKS.values()}) == len({link.meaning for link in LINKS.values()}) == 3
+
+
+# Limits
+
+
+def test_eigenvalues_are_raised_together_where_the_largest_is_below_its_limit():
+    values = np.array([[1e-6, 2e-6], [1e-3, 2e-2], [1e-6, 1.0], [0.5, 50.0], [-1.0, -0.5]])
+    kept = kept_within(values, np.array([[1e-4, 0.1], [10.0, 10.0]]))
+    np.testing.assert_allclose(kept, [[0.1, 0.1], [5e-3, 0.1], [1e-4, 1.0], [0.5, 10.0], [0.1, 0.1]])
+    one = np.full(2, 1e-4)
+    np.testing.assert_array_equal(kept_within(values, np.array([one, [10.0, 10.0]])), np.clip(values, 1e-4, 10.0))
+
+
+@pytest.mark.parametrize("link", ["identity", "log", "square"])
+def test_a_full_covariance_has_a_largest_eigenvalue_above_its_limit(link):
+    rng = np.random.default_rng(0)
+    H, L = rng.standard_normal((500, 3)) - [1.0, 0.0, 1.0], np.array([[2.0, 0.0], [0.3, 0.1]])
+    limits, own = np.array([[1e-3, 0.2], [10.0, 10.0]]), LINKS[link]
+    sigma, changed = own.covariance(own.kept(H, L, Shape("full", 2)), L, Shape("full", 2), limits)
+    back = np.linalg.inv(L)
+    values = np.linalg.eigvalsh(back @ sigma @ back.T)
+    assert values[:, 1].min() > 0.2 - 1e-9
+    assert values[:, 0].min() > 1e-3 - 1e-9
+    free = own.covariance(
+        own.kept(H, L, Shape("full", 2)), L, Shape("full", 2), np.array([[-np.inf] * 2, [np.inf] * 2])
+    )[0]
+    np.testing.assert_allclose(sigma[~changed], free[~changed], rtol=1e-9)
+    assert 0 < changed.mean() < 1

@@ -10,21 +10,23 @@ from itofit.learning.automatic import known_sums
 from itofit.learning.automatic.cells import SIDE, Cells, Plan, are_gathered
 from itofit.learning.automatic.drift import DriftCells, drift_of_one_covariance
 from itofit.learning.automatic.evidence import (
-    LARGE_FACTOR,
-    VERY_LARGE_FACTOR,
-    Penalised,
     amplitude_ridges,
     best_ridges,
     first_ridges,
-    inverse_root,
     regress,
-    solve_penalised,
     start_of_regressions,
 )
 from itofit.learning.automatic.fitted_waves import Targets, fitted_waves
 from itofit.learning.automatic.grid_residuals import products_of_rows
 from itofit.learning.automatic.known_sums import MOST_KNOWN, KnownSums
 from itofit.learning.automatic.limits import FLOORS, Losses, cell_nll
+from itofit.learning.automatic.penalised import (
+    LARGE_FACTOR,
+    VERY_LARGE_FACTOR,
+    Penalised,
+    inverse_root,
+    solve_penalised,
+)
 from itofit.learning.automatic.periodogram import Lattice
 from itofit.learning.automatic.principal import principal_features
 from itofit.learning.automatic.products import NoiseModel, Products
@@ -33,7 +35,7 @@ from itofit.learning.automatic.sigma import KnownFeatures, features_at
 from itofit.learning.noisy import through_noise
 from itofit.learning.step_matrices import function_variances
 from itofit.learning.steps import SHARES, _different
-from itofit.matrices.links import LINKS, Shape
+from itofit.matrices.links import LINKS, Shape, covariance_at
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations
 from itofit.waves.scaling import Scaling
@@ -190,9 +192,36 @@ def test_limits_that_are_tried_give_the_losses_of_the_cells():
     rng = np.random.default_rng(0)
     C, S, count = 10.0 ** rng.uniform(-5, 1, (200, 2)), rng.gamma(1.0, size=(200, 2)), np.ones(200)
     model, most = NoiseModel(LINKS["log"], Shape("diagonal", 2)), np.array([10.0, 20.0])
-    losses = Losses.of(model, model.parts(np.log(C), S), count, most)
+    losses = Losses.of(model, model.parts(np.log(C), S), count, most, 0.0)
     expected = np.array([cell_nll(C, S, count, floor, most).sum(axis=0) for floor in FLOORS])
     np.testing.assert_allclose(losses.sums, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("top", [0.0, 0.3])
+def test_limits_of_coupled_entries_give_the_losses_of_matrices(top):
+    """Of matrices whose eigenvalues are raised to a floor, and all of them where the largest is below its own limit."""
+    rng = np.random.default_rng(1)
+    shape, count, most = Shape("full", 2), rng.uniform(1, 5, 60), np.full(2, 5.0)
+    H = rng.standard_normal((60, 3)) * [2.0, 1.0, 2.0] - [2.0, 0.0, 2.0]
+    roots = rng.standard_normal((60, 2, 2))
+    products = roots @ roots.swapaxes(1, 2)
+    S = products[:, [0, 1, 1], [0, 0, 1]]
+    model = NoiseModel(LINKS["log"], shape)
+    parts = model.parts(H, S)
+
+    def loss(floor, largest):
+        C = covariance_at(H, model.link, shape, np.array([[floor, max(floor, largest)], most]))[0]
+        values = np.trace(np.linalg.solve(C, products), axis1=1, axis2=2)
+        return 0.5 * (count * np.linalg.slogdet(C)[1] + values)
+
+    usual = FLOORS >= 1e-4  # smaller ones are also raised to a share of the largest eigenvalue
+    expected = np.array([loss(floor, top).sum() for floor in FLOORS[usual]])
+    np.testing.assert_allclose(Losses.of(model, parts, count, most, top).sums[usual, 0], expected, rtol=1e-9)
+    tops, low = Losses.of_largest(model, parts, count, most), parts.C.max(axis=1) < FLOORS[-1]
+    made = np.array(
+        [cell_nll(parts.C, parts.spectrum.diagonal(parts.turned), count, FLOORS[0], most, f) for f in FLOORS]
+    )
+    np.testing.assert_allclose(tops.sums[:, 0], made[:, low].sum(axis=(1, 2)), rtol=1e-9)
 
 
 def test_products_of_rows_are_those_of_residuals_under_the_drift_of_their_fold():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import itofit
-from itofit.learning.automatic.evidence import Solved, inverse_root, solve_penalised, updated_ridges
+from itofit.learning.automatic.evidence import Solved, updated_ridges
+from itofit.learning.automatic.penalised import inverse_root, solve_penalised
 from itofit.learning.automatic.principal import principal_features
 from itofit.learning.spread import STEEPNESS, mean_squares, spread_series
 from itofit.matrices.links import LINKS, Shape, covariance_at, derivatives_of_covariance

@@ -34,7 +34,8 @@ import numpy as np
 from scipy.special import expit, logit, logsumexp
 
 from itofit._checks import Float, Int
-from itofit.learning.automatic.evidence import Solved, inverse_root
+from itofit.learning.automatic.evidence import Solved
+from itofit.learning.automatic.penalised import inverse_root
 from itofit.learning.automatic.sparsity import LEAST_SPREAD, share_of_terms
 from itofit.model.training import SWITCHED_OFF
 

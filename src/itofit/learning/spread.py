@@ -32,7 +32,8 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float, Int
-from itofit.learning.automatic.evidence import Solution, Solved, inverse_root, least_used, maximise_evidence
+from itofit.learning.automatic.evidence import Solution, Solved, least_used, maximise_evidence
+from itofit.learning.automatic.penalised import inverse_root
 from itofit.learning.automatic.principal import DOUBT, Basis
 from itofit.learning.missing_terms import is_polynomial, missing_squares
 from itofit.model.training import SWITCHED_OFF

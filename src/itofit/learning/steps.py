@@ -31,7 +31,8 @@ import numpy as np
 from itofit._blocks import map_tasks, one_blas_thread
 from itofit._checks import Float
 from itofit.learning.automatic.drift import Drift
-from itofit.learning.automatic.evidence import amplitude_ridges, solve_penalised
+from itofit.learning.automatic.evidence import amplitude_ridges
+from itofit.learning.automatic.penalised import solve_penalised
 from itofit.learning.automatic.principal import NO_FEATURES, Basis, with_intercept
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.learning.followed import LEAST_VARIATION, Followed, lengths_chosen

@@ -52,7 +52,8 @@ class LearnedSDE(WithFormula):
         How the inputs follow from the moving state.
     limits : array of shape (2, d)
         Smallest and largest eigenvalue that `covariance` returns, relative to the mean covariance of the data; for a
-        diagonal Σ, of each entry.
+        diagonal Σ, of each entry. For a full one the last of the smallest is that of the largest eigenvalue: where it
+        would be less, all are raised with it.
     floor_factor : array of shape (d, d)
         L, the Cholesky factor of that mean covariance.
     floored_share : float

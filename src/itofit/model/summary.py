@@ -58,7 +58,11 @@ def summary_of(sde: LearnedSDE) -> str:
         lines += [_line("", text) for text in candidates_text(sde.candidates)]
     ceiling = float(sde.limits[1].max())
     bounds = f"above {sde.floor:.2g}" if np.isinf(ceiling) else f"between {sde.floor:.2g} and {ceiling:.3g}"
-    limits = f"Σ is kept {bounds} times its mean, which changed it at {sde.floored_share:.2%} of the data"
+    top = float(sde.limits[0].max()) if sde.structure == "full" and sde.n_outputs > 1 else sde.floor
+    largest = f", the largest eigenvalue above {top:.2g}," if top > sde.floor else ""
+    limits = (
+        f"Σ is kept {bounds} times its mean{largest or ','} which changed it at {sde.floored_share:.2%} of the data"
+    )
     lines.append(_line("limits", limits))
     if sde.hidden_velocity is not None:
         lines.append(_line("observed", "positions alone; velocities follow from whole tracks: see sde.states(data)"))

@@ -26,15 +26,9 @@ import numpy as np
 from itofit._blocks import map_tasks, one_blas_thread
 from itofit._checks import Float
 from itofit.learning.automatic.cells import FOLDS
-from itofit.learning.automatic.evidence import (
-    Solved,
-    amplitude_ridges,
-    first_ridges,
-    penalised_solution,
-    ridge_groups,
-    solve_penalised,
-)
+from itofit.learning.automatic.evidence import Solved, amplitude_ridges, first_ridges, ridge_groups
 from itofit.learning.automatic.limits import Losses, cell_nll, kept_eigenvalues
+from itofit.learning.automatic.penalised import penalised_solution, solve_penalised
 from itofit.learning.automatic.principal import NO_FEATURES, Basis
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
 from itofit.learning.automatic.scoring import STEPS_OF_FREEDOM, Lefts, Scoring, scored, systems_of

@@ -25,18 +25,16 @@ from itofit.learning.automatic.cells import FOLDS, Cells
 from itofit.learning.automatic.coupled import normal_matrix
 from itofit.learning.automatic.evidence import (
     LEAST_NOISE,
-    Penalised,
     Solved,
     amplitude_ridges,
     best_ridges,
     first_ridges,
     given_ridges,
-    penalised_solution,
     ridge_groups,
-    solve_penalised,
     staying_groups,
 )
 from itofit.learning.automatic.fitted_waves import FittedWaves
+from itofit.learning.automatic.penalised import Penalised, penalised_solution, solve_penalised
 from itofit.learning.automatic.principal import Basis, with_intercept
 from itofit.learning.automatic.sparsity import OddsOfZero, odds_of_zero
 from itofit.learning.spread import Posterior, mean_squares

@@ -27,7 +27,8 @@ import numpy.typing as npt
 
 from itofit._checks import Float
 from itofit.learning.automatic.drift import Drift, DriftCells
-from itofit.learning.automatic.evidence import Solved, penalised_solution
+from itofit.learning.automatic.evidence import Solved
+from itofit.learning.automatic.penalised import penalised_solution
 from itofit.learning.automatic.principal import Basis
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.series import FourierSeries

@@ -14,8 +14,9 @@ import scipy.special
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Int
-from itofit.learning.automatic.evidence import amplitude_ridges, solve_penalised
+from itofit.learning.automatic.evidence import amplitude_ridges
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets, fitted_waves
+from itofit.learning.automatic.penalised import solve_penalised
 from itofit.waves.wave_groups import factors_of_group, inputs_of_group, monomials
 
 FALSE_ALARM = 0.01

@@ -21,8 +21,8 @@ from itofit.learning.automatic.evidence import (
     best_ridges,
     first_ridges,
     given_ridges,
-    penalised_solution,
 )
+from itofit.learning.automatic.penalised import penalised_solution
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
 from itofit.model.training import SWITCHED_OFF

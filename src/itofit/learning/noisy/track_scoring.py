@@ -28,12 +28,10 @@ from itofit.learning.automatic.evidence import (
     amplitude_ridges,
     best_ridges,
     first_ridges,
-    inverse_root,
-    left_by_others,
     ridge_groups,
-    solve_penalised,
     staying_groups,
 )
+from itofit.learning.automatic.penalised import inverse_root, left_by_others, solve_penalised
 from itofit.learning.automatic.principal import NO_FEATURES
 from itofit.learning.noisy.noisy_model import NoisyModel
 from itofit.model.hidden.gaussian_step import with_held

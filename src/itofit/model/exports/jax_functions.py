@@ -125,19 +125,21 @@ def _limited(jax: Any, jnp: Any, structure: Structure, d: int, L: Float, limits:
         H = H.at[..., rows, columns].set(values).at[..., columns, rows].set(values)
         H = back @ H @ back.T if link == "identity" else H
         H = 0.5 * (H + jnp.swapaxes(H, -1, -2))
-        eta = jax.lax.stop_gradient(jnp.linalg.eigvalsh(H))
+        eta, Q = jnp.linalg.eigh(jax.lax.stop_gradient(H))
         C = _value(jnp, link, eta)
-        most = jnp.max(jnp.clip(C, low[0], high[0]), axis=-1)
+        kept = jnp.clip(C, low[0], high[0])
+        most = kept.max(axis=-1)
+        axis = jnp.take_along_axis(Q, kept.argmax(axis=-1)[..., None, None], axis=-1)  # which changes in second order
+        largest = _value(jnp, link, (jnp.swapaxes(axis, -1, -2) @ H @ axis))
+        raised = jnp.maximum(1.0, low[-1] / jnp.clip(largest, low[0], high[0]))
         within = (C.min(axis=-1) >= jnp.maximum(low[0], LEAST_RATIO * most)) & (C.max(axis=-1) <= high[0])
-        within &= most >= low[-1]
         free = _matrix_value(jax, jnp, link, jnp.where(within[..., None, None], H, jnp.eye(d, dtype=H.dtype)))
         apart = jnp.diag(jnp.arange(1.0, d + 1.0, dtype=H.dtype))  # eigenvalues that differ, where none are needed
         eta, Q = jnp.linalg.eigh(jnp.where(within[..., None, None], apart, H))
         kept = jnp.clip(_value(jnp, link, eta), low[0], high[0])
-        kept = kept * jnp.maximum(1.0, low[-1] / kept.max(axis=-1, keepdims=True))
         kept = jnp.maximum(kept, LEAST_RATIO * kept.max(axis=-1, keepdims=True))
         cut = (Q * kept[..., None, :]) @ jnp.swapaxes(Q, -1, -2)
-        sigma = unit @ jnp.where(within[..., None, None], free, cut) @ unit.T
+        sigma = unit @ (raised * jnp.where(within[..., None, None], free, cut)) @ unit.T
         return 0.5 * (sigma + jnp.swapaxes(sigma, -1, -2))
 
     return decoupled if structure == "diagonal" or d == 1 else full
