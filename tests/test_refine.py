@@ -536,14 +536,13 @@ def test_the_largest_limit_that_costs_hardly_more_is_taken_whatever_the_least_va
     nll = np.array([[10.0], [10.0 + 0.9 * HARDLY_WORSE], [10.0 + 10 * HARDLY_WORSE]]) * np.ones(1)
     losses = Losses(np.array(floors), nll, np.zeros((3, 3, 1)))  # differences without an error
     most = np.array([5.0])
-    np.testing.assert_array_equal(losses.limits(np.array([1.0]), most)[0], [[1e-2], [5.0]])
-    np.testing.assert_array_equal(losses.limits(np.array([5e-3]), most)[0], [[1e-2], [5.0]])
-    assert losses.limits(np.array([1.0]), most)[1] == nll[1, 0]
+    np.testing.assert_array_equal(losses.limits(np.array([1.0]), most, 0.0), [[1e-2], [5.0]])
+    np.testing.assert_array_equal(losses.limits(np.array([5e-3]), most, 0.0), [[1e-2], [5.0]])
 
 
 def test_a_limit_above_the_least_value_is_taken_if_it_is_better():
     losses = losses_of([[10.0], [8.0], [3.0]], [1e-3, 1e-2, 1e-1])
-    np.testing.assert_array_equal(losses.limits(np.array([1e-3]), np.array([5.0]))[0][0], [1e-1])
+    np.testing.assert_array_equal(losses.chosen(np.array([1e-3])), [1e-1])
 
 
 def test_a_limit_that_is_not_significantly_worse_is_taken():
@@ -551,15 +550,15 @@ def test_a_limit_that_is_not_significantly_worse_is_taken():
     same, noisy = np.zeros(100), 5 * rng.normal(size=100)
     noisy += (20 - noisy.sum()) / 100  # worse by 20, with a standard error of about 50
     losses = losses_of([same, noisy], [1e-3, 1e-2])
-    assert losses.limits(np.array([1.0]), np.array([5.0]))[0][0] == 1e-2
-    assert losses.limits(np.array([5e-3]), np.array([5.0]))[0][0] == 1e-3  # but not above the least value
+    assert losses.chosen(np.array([1.0])) == 1e-2
+    assert losses.chosen(np.array([5e-3])) == 1e-3  # but not above the least value
     steady = losses_of([same, same + 0.2], [1e-3, 1e-2])  # worse by 20, with a standard error of 2
-    assert steady.limits(np.array([1.0]), np.array([5.0]))[0][0] == 1e-3
+    assert steady.chosen(np.array([1.0])) == 1e-3
 
 
 def test_the_upper_limit_is_never_below_the_lower_one():
     losses = losses_of([[10.0], [1.0]], [1e-3, 0.3])
-    np.testing.assert_array_equal(losses.limits(np.array([1.0]), np.array([0.1]))[0], [[0.3], [0.3]])
+    np.testing.assert_array_equal(losses.limits(np.array([1.0]), np.array([0.1]), 0.0), [[0.3], [0.3]])
 
 
 @pytest.mark.parametrize("shape", [FULL, DIAGONAL], ids=str)
@@ -567,7 +566,7 @@ def test_the_upper_limit_is_never_below_the_lower_one():
 def test_losses_are_sums_over_cells_and_add_up(shape, link):
     H, S, count = some_cells(link, shape, n=30)
     S, model, most = entries_of(S, shape), NoiseModel(link, shape), np.full(2, 4.0)
-    losses = Losses.of(model, model.parts(H, S), count, most)
+    losses = Losses.of(model, model.parts(H, S), count, most, 0.0)
     assert set(losses.floors) <= set(FLOORS)
     for i, floor in enumerate(losses.floors):
         C, _ = covariance_at(H, link, shape, np.array([[floor] * 2, [4.0] * 2]))
@@ -576,7 +575,8 @@ def test_losses_are_sums_over_cells_and_add_up(shape, link):
         expected = 0.5 * (count * np.linalg.slogdet(C)[1] + traces)
         assert losses.sums[i].sum() == pytest.approx(expected.sum(), rel=1e-8)
     halves = [
-        Losses.of(model, model.parts(H[rows], S[rows]), count[rows], most) for rows in (slice(0, 11), slice(11, 30))
+        Losses.of(model, model.parts(H[rows], S[rows]), count[rows], most, 0.0)
+        for rows in (slice(0, 11), slice(11, 30))
     ]
     both = halves[0].plus(halves[1])
     np.testing.assert_allclose(both.sums, losses.sums, rtol=1e-10)
@@ -656,7 +656,7 @@ def test_another_step_on_more_data_improves_on_their_likelihood(link, shape):
     ones = np.column_stack([np.ones(len(X)), X])
 
     def loss(f):
-        return Losses.of(f.model, f.model.parts(ones @ f.B, more.S), more.count, f.limits[1]).least
+        return Losses.of(f.model, f.model.parts(ones @ f.B, more.S), more.count, f.limits[1], f.top).least
 
     assert loss(new) < loss(fit) - 1
     if shape is DIAGONAL:  # whose entries the features can follow: ten times the data
@@ -673,7 +673,7 @@ def test_another_step_that_does_not_help_is_not_made():
 
     def loss(f):
         parts = f.model.parts(products.ones @ f.B, products.S)
-        return Losses.of(f.model, parts, products.count, f.limits[1]).least
+        return Losses.of(f.model, parts, products.count, f.limits[1], f.top).least
 
     assert loss(new) <= loss(fit)
     assert loss(new) > loss(fit) - 1  # it was at its best already

@@ -246,8 +246,8 @@ def _limits_of(model: NoiseModel, judged: Parts, parts: Parts, count: Float, lea
     """
     separate = model.shape.separate
     tops = None if separate else Losses.of_largest(model, judged, count, most)
-    least_top = 0.5 * np.quantile(parts.C.max(axis=1, keepdims=True), 0.01, axis=0)
-    top = 0.0 if tops is None else float(tops.chosen(least_top)[0])
+    least_top = 0.5 * float(np.quantile(parts.C.max(axis=1), 0.01))
+    top = 0.0 if tops is None else tops.chosen_of_largest(least_top)
     losses = Losses.of(model, judged, count, most, top)
     limits = losses.limits(least, most, top)
     C, Q = kept_eigenvalues(judged.C, limits, separate=separate) * count[:, None], judged.spectrum.Q
@@ -258,7 +258,7 @@ def _limits_of(model: NoiseModel, judged: Parts, parts: Parts, count: Float, lea
         expected = ((Q * C[:, None, :]) @ Q.swapaxes(1, 2))[:, rows, cols]
     predicted = parts._replace(turned=parts.spectrum.turned(expected, model.shape))
     if tops is not None:
-        top = float(tops.plus(Losses.of_largest(model, predicted, count, most)).chosen(least_top)[0])
+        top = tops.plus(Losses.of_largest(model, predicted, count, most)).chosen_of_largest(least_top)
         losses = Losses.of(model, judged, count, most, top)
     return losses.plus(Losses.of(model, predicted, count, most, top)).limits(least, most, top)
 

@@ -85,6 +85,13 @@ class Losses(NamedTuple):
         good = (worse <= 2 * error) & (self.floors[:, None] <= np.maximum(self.floors[best], least)) | (worse <= 0)
         return np.asarray(self.floors[len(self.floors) - 1 - np.argmax(good[::-1], axis=0)])
 
+    def chosen_of_largest(self, least: float) -> float:
+        """The largest limit up to `least`, or the best of all if that is significantly better."""
+        sums, squares = self.sums[:, 0], self.products[:, :, 0]
+        usual, best = max(int((self.floors <= least).sum()) - 1, 0), int(np.argmin(sums))
+        error = np.sqrt(max(squares[usual, usual] - 2 * squares[usual, best] + squares[best, best], 0.0))
+        return float(self.floors[best if sums[usual] - sums[best] > HARDLY_WORSE + 2 * error else usual])
+
     def limits(self, least: Float, most: Float, top: float) -> Float:
         """Limits (2, d) with the chosen lower ones, that of the largest of coupled eigenvalues last."""
         lower = np.broadcast_to(self.chosen(least), most.shape).copy()
