@@ -116,6 +116,8 @@ class Dialect(NamedTuple):
     skipped: int  # lines before it, or before the first line of data
 
 
+EXACT_PANDAS = 3
+"""The first version of pandas that reads numbers to the last digit without being asked to."""
 SPACES = r"\s+"
 
 
@@ -175,6 +177,8 @@ class Csv:
 
     def _read(self, dialect: Dialect, **options: Any) -> Any:  # noqa: ANN401
         pandas = optional("pandas", "reading CSV files")
+        if int(pandas.__version__.split(".")[0]) < EXACT_PANDAS:
+            options["float_precision"] = "round_trip"
         return pandas.read_csv(
             self._source(),
             sep=dialect.separator,
