@@ -1,4 +1,4 @@
-"""Moments of steps compared with others: divergences, matrices in units of others, and changes through a link."""
+"""Moments of steps, and how they compare: divergences, matrices in units of others, and changes through a link."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import numpy as np
 from scipy.linalg.blas import dtrmm
 
 from itofit._checks import Float
+from itofit.data.passes import Data
+from itofit.data.transitions import Transitions
 from itofit.learning.automatic.covariance import CovarianceFit
+from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.sigma import Sigma
+from itofit.learning.spread import Posterior
 from itofit.matrices.links import Spectrum
 from itofit.matrices.symmetric import entries, factors, symmetric
+from itofit.model.finite_step import Step, moments_of_step
+from itofit.waves.scaling import Scaling
 
 SHARE_OF_RIDGE, SHARE_OF_SIGMA_RIDGE = 0.001, 0.1
 """Of the ridges of drift and covariance, with which their corrections are projected on the features.
@@ -18,6 +24,27 @@ So these stay smooth between rare places, and are hardly shrunk where there are 
 """
 LEAST_SLOPE = 1e-3
 """Of C in H, relative to the largest at a place: smaller ones would turn rounding into changes of H."""
+
+
+def moments_of(
+    x: Float, h: Float, drift: Posterior, basis: Basis, sigma: Sigma, *, scaling: Scaling, data: Data | Transitions
+) -> Step:
+    """The steps of length h (n,) that a drift and a covariance make from inputs x (n, m) like those of some data."""
+    series = basis.series(drift.amplitudes[:, 0], drift.amplitudes[:, 1:].T, scaling)
+    return moments_of_step(
+        x,
+        h,
+        series,
+        lambda places: covariance_at(places, sigma, scaling),
+        underdamped=data.kind == "underdamped",
+        n_held=data.n_covariates,
+    )
+
+
+def covariance_at(x: Float, sigma: Sigma, scaling: Scaling) -> Float:
+    """A covariance at inputs x (n, m), symmetric to the last bit: shape (n, d, d)."""
+    values = sigma.at(scaling.points(x))
+    return values if sigma.fit.shape.separate else symmetric(values)
 
 
 def divergences(away: Float, grown: Float, h: Float) -> Float:

@@ -41,14 +41,16 @@ from itofit.learning.step_matrices import (
     SHARE_OF_RIDGE,
     SHARE_OF_SIGMA_RIDGE,
     change_through_link,
+    covariance_at,
     divergences,
     function_variances,
     in_units,
+    moments_of,
     spectrum_and_information,
     without_part,
 )
 from itofit.matrices.symmetric import entries, factors, symmetric
-from itofit.model.finite_step import START_WEIGHT, Step, mean_signal, moments_of_step, trusted
+from itofit.model.finite_step import START_WEIGHT, Step, mean_signal, trusted
 from itofit.model.likelihood import gaussian_nll
 from itofit.model.training import SWITCHED_OFF, StepCorrection, StepOutcome
 from itofit.waves.scaling import Scaling
@@ -88,6 +90,7 @@ class Corrected(NamedTuple):
     sigma: Sigma
     spread_ratio: Float  # (p,): by how much standard deviations of the entries of H are larger than for C
     spread_added: Float  # (p,): and what the noise of the drift adds to them
+    shown: float  # nats by which the length of the steps changes the likelihood of all data
     record: StepCorrection
 
 
@@ -114,14 +117,15 @@ def undo_step(
     with one_blas_thread:
         first = places.start()
         change = places.corrected(first)
-        outcome: StepOutcome = "corrected" if always else _worth_it(n_rows * first.loss, change)
+        shown = n_rows * first.loss
+        outcome: StepOutcome = "corrected" if always else _worth_it(shown, change)
         state, n_rounds = _improved(places, first, change, n_rows) if outcome == "corrected" else (first, 0)
         excess = float(places.count @ places.excess(state.step.mean, state.step.covariance))
     if outcome == "corrected" and not places.accepts(state, excess, first):
-        outcome = "too long" if n_rows * first.loss >= LEAST_SHOWN else "too small"
+        outcome = "too long" if shown >= LEAST_SHOWN else "too small"
     state = state if outcome == "corrected" else first
     record = places.record(state, change, n_rounds, excess, outcome)
-    return Corrected(state.drift, state.sigma, *places.spread_of_covariance(state), record)
+    return Corrected(state.drift, state.sigma, *places.spread_of_covariance(state), shown, record)
 
 
 def _worth_it(shown: float, change: _Change) -> StepOutcome:
@@ -191,7 +195,7 @@ class _Places:
         self.least_trust = least_trust
         self.last: tuple[Step, _FeaturesOfStep] | None = None
         self.underdamped = data.kind == "underdamped"
-        self.moments = partial(moments_of_step, underdamped=self.underdamped, n_held=data.n_covariates)
+        self.moments = partial(moments_of, scaling=scaling, data=data)
         self.weight = self.count * data.h / (self.count @ data.h)
         self.basis, self.scaling, self.learned, self.learned_sigma = basis, scaling, drift, sigma
         self.noise = posterior_squares(drift.systems, drift.unit)
@@ -222,17 +226,11 @@ class _Places:
 
     def covariance(self, sigma: Sigma) -> Float:
         """A covariance at the places: shape (n, d, d)."""
-        return self.covariance_at(self.x, sigma)
-
-    def covariance_at(self, x: Float, sigma: Sigma) -> Float:
-        """A covariance at inputs x (n, m), symmetric to the last bit: shape (n, d, d)."""
-        values = sigma.at(self.scaling.points(x))
-        return values if sigma.fit.shape.separate else symmetric(values)
+        return covariance_at(self.x, sigma, self.scaling)
 
     def followed(self, drift: Posterior, sigma: Sigma, noise: Float, made: Float) -> _State:
         """The steps that a drift and a covariance make, of whose corrections some shares (2,) were made."""
-        series = self.basis.series(drift.amplitudes[:, 0], drift.amplitudes[:, 1:].T, self.scaling)
-        step = self.moments(self.x, self.h, series, lambda x: self.covariance_at(x, sigma))
+        step = self.moments(self.x, self.h, drift, self.basis, sigma)
         return _State(drift, sigma, noise, step, *self.distances(step.mean, step.covariance), made)
 
     def during(self, step: Step) -> _FeaturesOfStep:

@@ -28,8 +28,9 @@ from itofit._checks import Float, Int
 LINEAR_FREQUENCY, PRODUCT_FREQUENCY = 0.05, 0.1
 """Of the sines that are linear terms: a hundred times as long as the data; and of the waves that make products."""
 POWER_FREQUENCY = 0.2
-"""Of a cosine that is a square, and of two sines, one of them three times as short, whose difference is a cube."""
-LONG = (0.0, LINEAR_FREQUENCY, PRODUCT_FREQUENCY, POWER_FREQUENCY, 3 * POWER_FREQUENCY)
+"""Of a cosine that is a square, and of two sines, one of them three times as short, whose difference is a cube; and of
+the waves that make a square times another input. Longer ones would make so small a product that rounding is felt."""
+LONG = (0.0, LINEAR_FREQUENCY, PRODUCT_FREQUENCY, POWER_FREQUENCY, 2 * POWER_FREQUENCY, 3 * POWER_FREQUENCY)
 """Components of the frequencies of such terms."""
 
 
@@ -76,8 +77,9 @@ def monomial_waves(group: int, m: int) -> tuple[Float, Float]:
         waves[:, first] = (POWER_FREQUENCY, 3 * POWER_FREQUENCY)[: degree - 1]
         return waves, np.array([1.0, 0.0] if degree == 2 else [0.0, 0.0, 3.0, -1.0])
     waves = np.zeros((degree, m))
-    waves[:2, first] = PRODUCT_FREQUENCY * (degree - 1)
-    waves[:, last] = np.array([1, -1, 1])[:degree] * PRODUCT_FREQUENCY
+    frequency = PRODUCT_FREQUENCY if degree == 2 else POWER_FREQUENCY
+    waves[:2, first] = frequency * (degree - 1)
+    waves[:, last] = np.array([1, -1, 1])[:degree] * frequency
     return waves, np.array([1.0, -1.0, 0.0, 0.0] if degree == 2 else [0.0, 0.0, 0.0, 1.0, -1.0, -2.0])
 
 

@@ -61,7 +61,8 @@ from itofit.learning.automatic.walk import FALSE_ALARM, MOST_PEAKS, reach_of
 from itofit.learning.followed import followed_transitions
 from itofit.learning.pipeline import Correction, Learned, Task
 from itofit.learning.spread import Posterior, spread_series
-from itofit.learning.steps import undo_step
+from itofit.learning.step_evidence import ObservedMoves, Stepped
+from itofit.learning.steps import Corrected, undo_step
 from itofit.learning.verdicts import check_noise
 from itofit.matrices.links import Shape
 from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
@@ -340,18 +341,37 @@ class Automatic:
     def without_step(self, drift: LearnedDrift, covariance: LearnedSigma) -> Correction:
         """Drift and covariance of which the observed steps are what was learned."""
         self.bar.show("drift and covariance", "correcting for the length of steps")
-        sigma, n_rows, basis = covariance.sigma, self.task.survey.n_rows, drift.basis
-        followed = followed_transitions(self.data, n_rows, drift.drift, basis, sigma, self.scaling, self.plan.seed)
-        corrected = undo_step(
-            followed, n_rows, drift.drift, basis, sigma, self.scaling, always=self.task.options.correct_step != "auto"
-        )
-        squares = sigma.fit.squares * corrected.spread_ratio[:, None, None] ** 2
+        drift, corrected = self._or_simplest(drift, covariance, self._corrected(drift, covariance))
+        squares = covariance.sigma.fit.squares * corrected.spread_ratio[:, None, None] ** 2
         squares[:, 0, 0] += corrected.spread_added**2
         return Correction(
             drift=self._drift_function(drift, corrected.drift),
             covariance=self._covariance_function(covariance, corrected.sigma, squares),
             record=corrected.record,
         )
+
+    def _corrected(self, drift: LearnedDrift, covariance: LearnedSigma) -> Corrected:
+        """Both corrected for the length of steps, in their own features."""
+        what = self.task.survey.n_rows, drift.drift, drift.basis, covariance.sigma, self.scaling
+        followed = followed_transitions(self.data, *what, self.plan.seed)
+        return undo_step(followed, *what, always=self.task.options.correct_step != "auto")
+
+    def _or_simplest(
+        self, drift: LearnedDrift, covariance: LearnedSigma, corrected: Corrected
+    ) -> tuple[LearnedDrift, Corrected]:
+        """The simplest candidate of the drift instead, if it is as evident with the steps that it makes."""
+        simple = drift.searched.candidates[0]
+        if drift.waves is simple or self._simple or not self._weighted or corrected.record.withheld:
+            return drift, corrected
+        same, other = (self.drift_of(waves, drift, covariance) for waves in (drift.waves, simple))
+        ahead = same.drift.log_evidence - other.drift.log_evidence
+        if ahead > corrected.shown:  # more than the length of steps makes of any drift
+            return drift, corrected
+        other, _ = self.on_all_rows(other, covariance)
+        steps = self._corrected(other, covariance)
+        observed = ObservedMoves(drift.cells, self._precision(covariance, drift), self.scaling, self.data)
+        both = (Stepped(drift.drift, drift.basis, corrected), Stepped(other.drift, other.basis, steps))
+        return (other, steps) if observed.prefer_simple(*both, ahead) else (drift, corrected)
 
     @property
     def _weighted(self) -> bool:
