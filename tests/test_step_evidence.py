@@ -1,0 +1,119 @@
+"""Candidates of a drift, compared with the steps that they make."""
+
+import numpy as np
+import pytest
+
+import itofit
+from itofit import Transitions
+from itofit._progress import Progress
+from itofit.data.survey import survey
+from itofit.learning.automatic.method import Automatic
+from itofit.learning.options import FitOptions
+from itofit.learning.pipeline import Task, functions_of_one_step
+from itofit.learning.step_evidence import ObservedMoves, Stepped, _lengths
+from itofit.model.finite_step import moments_of_step
+
+H = 0.1
+
+
+def well(x):
+    return x - x**3
+
+
+def short_tracks(n_steps, seed, n_tracks=2_000, drift=well):
+    """Tracks in two wells, simulated with steps of a twentieth; the drift changes much within a step."""
+    rng, dt = np.random.default_rng(seed), H / 20
+    x = np.sign(rng.normal(size=n_tracks))
+    track = [x]
+    for _ in range(n_steps):
+        for _ in range(20):
+            noise = 0.5 * np.sqrt(dt) * rng.normal(size=n_tracks)
+            ahead = x + dt * drift(x) + noise
+            x = x + dt * (drift(x) + drift(ahead)) / 2 + noise
+        track.append(x)
+    return Transitions.from_trajectories(list(np.array(track).T[:, :, None]), dt=H)
+
+
+def learned_of(data):
+    task = Task(
+        data=data,
+        survey=survey(data, Progress(False)),
+        options=FitOptions(rng=0),
+        rng=np.random.default_rng(0),
+        seed=0,
+        bar=Progress(False),
+    )
+    method = Automatic(task)
+    return method, *functions_of_one_step(method)
+
+
+@pytest.fixture(scope="module")
+def many():
+    return short_tracks(50, seed=0)
+
+
+def test_likelihoods_are_those_of_every_transition():
+    """Where each has a cell of its own: against the sum over transitions of their normal densities."""
+    data = short_tracks(2, seed=1, n_tracks=500)
+    method, drift, covariance = learned_of(data)
+    corrected = method._corrected(drift, covariance)
+    precision = method._precision(covariance, drift)
+    observed = ObservedMoves(drift.cells, precision, method.scaling, data)
+    found = observed.log_likelihoods(Stepped(drift.drift, drift.basis, corrected))
+
+    def series(amplitudes):
+        return drift.basis.series(amplitudes[:, 0], amplitudes[:, 1:].T, method.scaling)
+
+    m = series(drift.drift.posterior.amplitudes)(data.inputs)
+    step = moments_of_step(
+        data.inputs,
+        data.h,
+        series(corrected.drift.amplitudes),
+        lambda x: corrected.sigma.at(method.scaling.points(x)),
+        underdamped=False,
+    ).mean
+    variance = covariance.sigma.at(method.scaling.points(data.inputs))[:, 0, 0] * data.h
+
+    def log_density(rates):
+        return -0.5 * ((data.increments - data.h[:, None] * rates)[:, 0] ** 2 / variance).sum()
+
+    for value, rates in zip(found, (m, step), strict=True):
+        assert value == pytest.approx(log_density(rates) - log_density(np.zeros_like(m)), rel=1e-6)
+    assert found[1] != pytest.approx(found[0], rel=1e-6)
+
+
+def test_cells_of_several_transitions_take_the_length_by_which_steps_matter():
+    """Steps of 0.05 and 0.15 at each place: (0.05² + 0.15²) / (0.05 + 0.15) is what the mean move depends on."""
+    _, drift, _ = learned_of(short_tracks(2, seed=1, n_tracks=200))
+    cells = drift.cells._replace(count=np.full(len(drift.cells.u), 2.0), duration=np.full(len(drift.cells.u), 0.2))
+    np.testing.assert_allclose(_lengths(cells, 0.125), 0.125)
+    np.testing.assert_allclose(_lengths(drift.cells, 0.125), H)
+
+
+def test_waves_that_stand_for_the_length_of_steps_give_way_to_a_polynomial(many):
+    """The mean of a step has terms of the fifth degree, for which waves are chosen; the drift has none."""
+    method, drift, covariance = learned_of(many)
+    simple = drift.searched.candidates[0]
+    assert drift.waves is not simple
+    waves = method._corrected(drift, covariance)
+    chosen, corrected = method._or_simplest(drift, covariance, waves)
+    assert chosen.waves is simple
+    assert corrected is not waves
+    sde = itofit.fit(many, rng=0)
+    x = np.random.default_rng(1).choice(many.inputs, 2_000)
+
+    def error(drift):
+        return np.sqrt(np.mean((drift(x) - well(x)) ** 2))
+
+    before = drift.basis.series(waves.drift.amplitudes[:, 0], waves.drift.amplitudes[:, 1:].T, method.scaling)
+    assert error(sde.drift) < 0.9 * error(before)
+    assert sde.one_step.drift_function.series.omega.shape != sde.drift_function.series.omega.shape
+    assert sde.step_correction.outcome == "corrected"
+
+
+def test_a_drift_that_is_no_polynomial_keeps_its_waves():
+    data = short_tracks(50, seed=0, drift=lambda x: -np.tanh(3 * x) - np.sin(4 * x))
+    method, drift, covariance = learned_of(data)
+    corrected = method._corrected(drift, covariance)
+    assert drift.waves is not drift.searched.candidates[0]
+    assert method._or_simplest(drift, covariance, corrected) == (drift, corrected)
