@@ -26,6 +26,7 @@ from itofit.learning.automatic.limits import FLOORS, HARDLY_WORSE, Losses, cell_
 from itofit.learning.automatic.principal import principal_features, with_intercept
 from itofit.learning.automatic.products import NoiseModel, Products
 from itofit.matrices.links import IDENTITY, LINKS, Shape, covariance_at
+from itofit.matrices.symmetric import raised
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
 
@@ -588,7 +589,7 @@ def test_cell_nll_with_limits_is_that_of_the_limited_values():
     C, own, count = np.array([[0.01, 1.0], [1.0, 100.0]]), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([2.0, 1.0])
     kept = np.array([[0.1, 1.0], [1.0, 10.0]])
     expected = 0.5 * (count[:, None] * np.log(kept) + own / kept)
-    np.testing.assert_allclose(cell_nll(C, own, count, 0.1, np.array([10.0, 10.0])), expected)
+    np.testing.assert_allclose(cell_nll(raised(C, 0.1, np.array([10.0, 10.0]), 0.0), own, count), expected)
 
 
 @each_link

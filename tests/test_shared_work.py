@@ -36,6 +36,7 @@ from itofit.learning.noisy import through_noise
 from itofit.learning.step_matrices import function_variances
 from itofit.learning.steps import SHARES, _different
 from itofit.matrices.links import LINKS, Shape, covariance_at
+from itofit.matrices.symmetric import raised
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import ArrayPart, DirectNormalEquations, GriddedNormalEquations
 from itofit.waves.scaling import Scaling
@@ -193,7 +194,7 @@ def test_limits_that_are_tried_give_the_losses_of_the_cells():
     C, S, count = 10.0 ** rng.uniform(-5, 1, (200, 2)), rng.gamma(1.0, size=(200, 2)), np.ones(200)
     model, most = NoiseModel(LINKS["log"], Shape("diagonal", 2)), np.array([10.0, 20.0])
     losses = Losses.of(model, model.parts(np.log(C), S), count, most, 0.0)
-    expected = np.array([cell_nll(C, S, count, floor, most).sum(axis=0) for floor in FLOORS])
+    expected = np.array([cell_nll(raised(C, floor, most, 0.0), S, count).sum(axis=0) for floor in FLOORS])
     np.testing.assert_allclose(losses.sums, expected, rtol=1e-12)
 
 
@@ -219,7 +220,7 @@ def test_limits_of_coupled_entries_give_the_losses_of_matrices(top):
     np.testing.assert_allclose(Losses.of(model, parts, count, most, top).sums[usual, 0], expected, rtol=1e-9)
     tops, low = Losses.of_largest(model, parts, count, most), parts.C.max(axis=1) < FLOORS[-1]
     made = np.array(
-        [cell_nll(parts.C, parts.spectrum.diagonal(parts.turned), count, FLOORS[0], most, f) for f in FLOORS]
+        [cell_nll(raised(parts.C, FLOORS[0], most, f), parts.spectrum.diagonal(parts.turned), count) for f in FLOORS]
     )
     np.testing.assert_allclose(tops.sums[:, 0], made[:, low].sum(axis=(1, 2)), rtol=1e-9)
 

@@ -138,10 +138,14 @@ def kept_within(values: Float, limits: Float) -> Float:
     are raised by one factor. Waves that go astray at a place that was hardly seen make all of them small there, and
     not only those that are small elsewhere.
     """
-    kept = np.clip(values, limits[0, 0], limits[1, 0])
-    largest = kept.max(axis=1, keepdims=True)
-    kept *= np.maximum(1.0, limits[0, -1] / largest)
+    kept = raised(values, limits[0, 0], limits[1, 0], limits[0, -1])
     return np.maximum(kept, LEAST_RATIO * kept.max(axis=1, keepdims=True))
+
+
+def raised(values: Float, lower: Float | float, upper: Float | float, top: float) -> Float:
+    """Values (n, d) between limits, all of them raised by one factor where the largest is less than `top`."""
+    kept = np.clip(values, lower, np.maximum(upper, lower))
+    return np.asarray(kept * np.maximum(1.0, top / kept.max(axis=1, keepdims=True))) if top > 0 else kept
 
 
 def with_eigenvalues(matrix: Float, unit: Float, change: Callable[[Float], Float]) -> Float:

@@ -265,10 +265,8 @@ def _limits_of(model: NoiseModel, judged: Parts, parts: Parts, count: Float, lea
 
 def _losses(model: NoiseModel, parts: Parts, count: Float, limits: Float) -> Float:
     """The nll of each cell with C within limits (2, d)."""
-    (lower, upper), top = limits, 0.0
-    if not model.shape.separate:
-        lower, top = limits[0, :1], float(limits[0, -1])
-    return cell_nll(parts.C, parts.spectrum.diagonal(parts.turned), count, lower, upper, top).sum(axis=1)
+    C = kept_eigenvalues(parts.C, limits, separate=model.shape.separate)
+    return cell_nll(C, parts.spectrum.diagonal(parts.turned), count).sum(axis=1)
 
 
 def _refitted(scoring: Scoring, products: Products, basis: Basis, ridge: float | None) -> Float:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from itofit._checks import Float
+from itofit._checks import Float, Int
 from itofit.learning.automatic.products import NoiseModel, Parts
+from itofit.matrices.symmetric import raised
 
 FLOORS = np.concatenate([10.0 ** np.arange(-12.0, -4.0), 10.0 ** np.arange(-4.0, -0.4, 0.5)])
 """Lower limits of C that are compared."""
@@ -31,7 +32,7 @@ class Losses(NamedTuple):
         floors = _floors(model)
         own = spectrum.diagonal(turned)
         low_top = np.zeros(len(C), dtype=bool) if model.shape.separate else C.max(axis=1) < top
-        first = cell_nll(C, own, count, floors[0], most)  # (n, d)
+        first = cell_nll(raised(C, floors[0], most, 0.0), own, count)  # (n, d)
         any_below = (floors[-1] > C).any(axis=1) | low_top  # limits change nothing elsewhere
         low, rest = np.flatnonzero(any_below), np.flatnonzero(~any_below)
         below, products, before = (np.take(each.T, low, axis=1) for each in (C, own, first))  # (d, l)
@@ -39,13 +40,13 @@ class Losses(NamedTuple):
             before[:, None], len(floors), axis=1
         )  # (d, F, l): long rows are summed faster than short ones
         for k, floor in enumerate(floors[1:], start=1):  # C is the floor there, or as it was
-            raised = 0.5 * (count[low] * np.log(floor) + products / floor)
-            np.copyto(losses[:, k], raised, where=below < floor)
+            at_floor = 0.5 * (count[low] * np.log(floor) + products / floor)
+            np.copyto(losses[:, k], at_floor, where=below < floor)
         small = np.flatnonzero(low_top[low])
         if len(small):
             rows = low[small]
             for k, floor in enumerate(floors):
-                losses[:, k, small] = cell_nll(C[rows], own[rows], count[rows], floor, most, top).T
+                losses[:, k, small] = cell_nll(raised(C[rows], floor, most, top), own[rows], count[rows]).T
         sums = np.take(first.T, rest, axis=1).sum(axis=1) + losses.sum(axis=2).T
         added = losses - losses[:, :1]
         if not model.shape.separate:
@@ -58,7 +59,8 @@ class Losses(NamedTuple):
         floors, C, own = _floors(model), parts.C, parts.spectrum.diagonal(parts.turned)
         low = np.flatnonzero(C.max(axis=1) < floors[-1])
         C, own, count = C[low], own[low], count[low]
-        losses = np.array([cell_nll(C, own, count, floors[0], most, floor).sum(axis=1) for floor in floors])  # (F, l)
+        kept = (raised(C, floors[0], most, floor) for floor in floors)
+        losses = np.array([cell_nll(each, own, count).sum(axis=1) for each in kept])  # (F, l)
         added = losses - losses[0]
         return cls(floors, losses.sum(axis=1)[:, None], (added @ added.T)[:, :, None])
 
@@ -77,20 +79,23 @@ class Losses(NamedTuple):
         They exceed `least` only if that lowers the loss or costs no more than HARDLY_WORSE: that few data lie below
         does not mean that new ones will.
         """
-        k = np.arange(self.sums.shape[1])
         best = np.argmin(self.sums, axis=0)
-        own = np.einsum("ffk->fk", self.products)
-        error = np.sqrt(np.maximum(own - 2 * self.products[:, best, k] + own[best, k], 0.0))
+        error = self._errors(best)
         worse = self.sums - self.sums.min(axis=0) - HARDLY_WORSE
         good = (worse <= 2 * error) & (self.floors[:, None] <= np.maximum(self.floors[best], least)) | (worse <= 0)
         return np.asarray(self.floors[len(self.floors) - 1 - np.argmax(good[::-1], axis=0)])
 
     def chosen_of_largest(self, least: float) -> float:
         """The largest limit up to `least`, or the best of all if that is significantly better."""
-        sums, squares = self.sums[:, 0], self.products[:, :, 0]
+        sums = self.sums[:, 0]
         usual, best = max(int((self.floors <= least).sum()) - 1, 0), int(np.argmin(sums))
-        error = np.sqrt(max(squares[usual, usual] - 2 * squares[usual, best] + squares[best, best], 0.0))
+        error = self._errors(np.array([best]))[usual, 0]
         return float(self.floors[best if sums[usual] - sums[best] > HARDLY_WORSE + 2 * error else usual])
+
+    def _errors(self, best: Int) -> Float:
+        """Standard errors (F, k) of how much more is lost with each limit than with the best ones (k,)."""
+        k, own = np.arange(len(best)), np.einsum("ffk->fk", self.products)
+        return np.asarray(np.sqrt(np.maximum(own - 2 * self.products[:, best, k] + own[best, k], 0.0)))
 
     def limits(self, least: Float, most: Float, top: float) -> Float:
         """Limits (2, d) with the chosen lower ones, that of the largest of coupled eigenvalues last."""
@@ -105,18 +110,9 @@ def _floors(model: NoiseModel) -> Float:
 
 def kept_eigenvalues(C: Float, limits: Float, *, separate: bool) -> Float:
     """Eigenvalues (n, d) within limits (2, d), or entries of a diagonal C."""
-    return np.clip(C, *limits) if separate else _raised(C, limits[0, 0], limits[1], limits[0, -1])
+    return np.clip(C, *limits) if separate else raised(C, limits[0, 0], limits[1], limits[0, -1])
 
 
-def _raised(C: Float, lower: Float | float, upper: Float, top: float) -> Float:
-    kept = np.clip(C, lower, np.maximum(upper, lower))
-    return np.asarray(kept * np.maximum(1.0, top / kept.max(axis=1, keepdims=True))) if top > 0 else kept
-
-
-def cell_nll(C: Float, own: Float, count: Float, lower: Float | float, upper: Float, top: float = 0.0) -> Float:
-    """½ (n log C + S/C) for eigenvalues C (n, d) within limits, and the diagonal of S in their axes.
-
-    Where the largest is below `top`, all are raised with it.
-    """
-    kept = _raised(C, lower, upper, top)
-    return np.asarray(0.5 * (count[:, None] * np.log(kept) + own / kept))
+def cell_nll(C: Float, own: Float, count: Float) -> Float:
+    """½ (n log C + S/C) for eigenvalues C (n, d) within their limits, and the diagonal of S in their axes."""
+    return np.asarray(0.5 * (count[:, None] * np.log(C) + own / C))
