@@ -64,6 +64,17 @@ def function(slope, value=0.0):
     return LearnedFunction(series=line(slope, value), training=training)
 
 
+LEARNED = Learned(
+    drift=function(-1.0),
+    covariance=function(0.5, 0.25),  # less than its limit for x < −0.3
+    structure="full",
+    link="identity",
+    limits=np.array([[0.1], [np.inf]]),
+    factor=np.eye(1),
+    searched_on="a few of them",
+)
+
+
 class Fake:
     """A method whose answers are names, and which writes down what it was asked."""
 
@@ -93,15 +104,7 @@ class Fake:
 
     def learned(self, drift, covariance):
         self.asked.append(("learned", drift, covariance))
-        return Learned(
-            drift=function(-1.0),
-            covariance=function(0.5, 0.25),  # less than its limit for x < −0.3
-            structure="full",
-            link="identity",
-            limits=np.array([[0.1], [np.inf]]),
-            factor=np.eye(1),
-            searched_on="a few of them",
-        )
+        return LEARNED
 
     def without_step(self, drift, covariance):
         self.asked.append(("without_step", drift, covariance))
@@ -119,7 +122,8 @@ class Fake:
             outcome="corrected",
             spread=line(0.0, 0.1),
         )
-        return Correction(drift=function(-2.0), covariance=function(0.5, 0.5), record=record)
+        corrected = LEARNED._replace(drift=function(-2.0), covariance=function(0.5, 0.5))
+        return Correction(corrected, record)
 
 
 FIRST = [

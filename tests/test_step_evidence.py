@@ -10,7 +10,7 @@ from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.options import FitOptions
 from itofit.learning.pipeline import Task, functions_of_one_step
-from itofit.learning.step_evidence import ObservedMoves, Stepped, _lengths
+from itofit.learning.step_evidence import ObservedMoves, ObservedProducts, Stepped, _lengths
 from itofit.model.finite_step import moments_of_step
 
 H = 0.1
@@ -20,14 +20,14 @@ def well(x):
     return x - x**3
 
 
-def short_tracks(n_steps, seed, n_tracks=2_000, drift=well):
+def short_tracks(n_steps, seed, n_tracks=2_000, drift=well, noise_of=lambda x: 0.5):
     """Tracks in two wells, simulated with steps of a twentieth; the drift changes much within a step."""
     rng, dt = np.random.default_rng(seed), H / 20
     x = np.sign(rng.normal(size=n_tracks))
     track = [x]
     for _ in range(n_steps):
         for _ in range(20):
-            noise = 0.5 * np.sqrt(dt) * rng.normal(size=n_tracks)
+            noise = noise_of(x) * np.sqrt(dt) * rng.normal(size=n_tracks)
             ahead = x + dt * drift(x) + noise
             x = x + dt * (drift(x) + drift(ahead)) / 2 + noise
         track.append(x)
@@ -117,3 +117,46 @@ def test_a_drift_that_is_no_polynomial_keeps_its_waves():
     corrected = method._corrected(drift, covariance)
     assert drift.waves is not drift.searched.candidates[0]
     assert method._or_simplest(drift, covariance, corrected) == (drift, corrected)
+
+
+def test_loss_of_products_is_that_of_every_transition():
+    """Where each has a cell of its own: up to a constant, the mean nll of residuals with covariances of steps."""
+    data = short_tracks(2, seed=1, n_tracks=500)
+    method, drift, covariance = learned_of(data)
+    corrected = method._corrected(drift, covariance)
+    products = covariance.products
+    found = ObservedProducts(products.cells, method.scaling, data).loss(drift.basis, corrected)
+    series = drift.basis.series(corrected.drift.amplitudes[:, 0], corrected.drift.amplitudes[:, 1:].T, method.scaling)
+    step = moments_of_step(
+        data.inputs, data.h, series, lambda x: corrected.sigma.at(method.scaling.points(x)), underdamped=False
+    )
+    variance, product = step.covariance[:, 0, 0], products.cells.sums[:, 0] / products.cells.count
+    assert found == pytest.approx(0.5 * np.mean(np.log(variance) + product / variance), rel=1e-6)
+
+
+def test_noise_that_varies_with_the_length_of_steps_alone_is_constant(many):
+    """The variance of a step is h Σ (1 + h f′): in two wells it varies by a third although Σ does not."""
+    sde = itofit.fit(many, rng=0)
+    x = np.random.default_rng(1).choice(many.inputs, 2_000)
+    of_steps, variance = sde.one_step.covariance(x)[:, 0, 0], sde.covariance(x)[:, 0, 0]
+    assert np.ptp(of_steps) > 0.3 * of_steps.mean()
+    assert np.ptp(variance) == 0
+    assert variance[0] == pytest.approx(0.25, rel=0.02)
+    assert "; steps vary in noise as a constant Σ lets them" in sde.summary()
+    assert "covariance  constant: " in sde.summary()
+
+
+@pytest.mark.parametrize("n_steps", [5, 50])
+def test_noise_that_varies_by_a_quarter_is_not_taken_for_that_of_steps(n_steps):
+    """Ten data sets in all, of 10,000 and 100,000 transitions, none of which may end as a constant."""
+    for seed in range(5):
+        sde = itofit.fit(short_tracks(n_steps, seed, noise_of=lambda x: 0.5 + 0.06 * np.tanh(2 * x)), rng=0)
+        assert sde.covariance_function.training.n_features
+        variance = sde.covariance(np.array([-1.0, 1.0]))[:, 0, 0]
+        np.testing.assert_allclose(variance, (0.5 + 0.06 * np.tanh([-2.0, 2.0])) ** 2, rtol=0.15)
+
+
+def test_a_ridge_that_was_asked_for_is_obeyed(many):
+    asked = itofit.fit(many, covariance=itofit.ARFF(ridge=1e-3), rng=0)
+    assert asked.covariance_function.training.n_features
+    assert np.ptp(asked.covariance(many.inputs[:1_000])) > 0

@@ -80,8 +80,7 @@ class Learned(NamedTuple):
 class Correction(NamedTuple):
     """Drift and covariance without what the length of the steps made of them."""
 
-    drift: LearnedFunction
-    covariance: LearnedFunction
+    learned: Learned
     record: StepCorrection
 
 
@@ -127,10 +126,9 @@ def learn(task: Task, method: Method[F, P, C]) -> LearnedSDE:
     if not task.options.corrects_step(task.data.kind):
         return model_of(task, learned, *floored_shares(task, learned))
     correction = method.without_step(drift, covariance)
-    corrected = learned._replace(drift=correction.drift, covariance=correction.covariance)
-    share, share_of_one_step = floored_shares(task, corrected, learned)
+    share, share_of_one_step = floored_shares(task, correction.learned, learned)
     one_step = as_part(model_of(task, learned, share_of_one_step))
-    return replace(model_of(task, corrected, share), step_correction=correction.record, one_step=one_step)
+    return replace(model_of(task, correction.learned, share), step_correction=correction.record, one_step=one_step)
 
 
 def functions_of_one_step(method: Method[F, P, C]) -> tuple[F, C]:

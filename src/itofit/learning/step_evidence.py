@@ -1,9 +1,12 @@
-"""What the length of steps says of candidates of a drift.
+"""What the length of steps says of candidates of a drift, and of a constant covariance.
 
 The mean m of a step is less simple than the drift that makes it: of a polynomial of third degree it has terms of the
 fifth. With many data these are evident, and waves that stand for them are chosen. Once steps are part of the model they
 are needed no longer, and the drift that was simple is the better one. So candidates are compared again by the evidence
 of their m, plus what data gain by the steps of the corrected drift, which has as many amplitudes.
+
+The covariance of a step varies, too, where that of the noise does not, so a constant one is compared again: by the nll
+of the products of residuals with the covariances of its steps.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from itofit.learning.automatic.drift import Drift
 from itofit.learning.automatic.principal import Basis, with_intercept
 from itofit.learning.step_matrices import moments_of
 from itofit.learning.steps import MOST_LOSS, Corrected
+from itofit.matrices.symmetric import to_matrices
+from itofit.model.finite_step import Step
 from itofit.waves.scaling import Scaling
 
 
@@ -52,16 +57,35 @@ class ObservedMoves(NamedTuple):
 
     def log_likelihoods(self, candidate: Stepped) -> tuple[float, float]:
         """Of the moves with m, and with the steps of the corrected drift, above those without any drift."""
-        (m, basis, corrected), cells, scaling = candidate, self.cells, self.scaling
-        x, h = scaling.shift + scaling.scale * cells.u, _lengths(cells, corrected.record.h)
-        step = moments_of(x, h, corrected.drift, basis, corrected.sigma, scaling=scaling, data=self.data)
-        rates = with_intercept(basis.at(cells.u)) @ m.posterior.amplitudes.T
+        m, basis, corrected = candidate
+        step = _steps_from(self.cells, basis, corrected, self.scaling, self.data)
+        rates = with_intercept(basis.at(self.cells.u)) @ m.posterior.amplitudes.T
         return self._log_likelihood(rates), self._log_likelihood(step.mean)
 
     def _log_likelihood(self, rates: Float) -> float:
         """With mean rates (n, d)."""
         left = self.cells.sums[:, : rates.shape[1]] - 0.5 * self.cells.duration[:, None] * rates
         return float(((self.precision @ left[:, :, None])[:, :, 0] * rates).sum())
+
+
+class ObservedProducts(NamedTuple):
+    """The residual products of cells, by which a constant covariance is compared with another."""
+
+    cells: Cells  # of the entries of rrᵀ/h
+    scaling: Scaling
+    data: Data
+
+    def loss(self, basis: Basis, corrected: Corrected) -> float:
+        """Their nll per transition with the covariance of the steps that a drift and a covariance make."""
+        C = _steps_from(self.cells, basis, corrected, self.scaling, self.data).covariance
+        S, count = to_matrices(self.cells.sums, "full", C.shape[1]), self.cells.count
+        squares = np.trace(np.linalg.solve(C, S), axis1=1, axis2=2)
+        return float(0.5 * (count @ np.linalg.slogdet(C)[1] + squares.sum()) / count.sum())
+
+
+def _steps_from(cells: Cells, basis: Basis, corrected: Corrected, scaling: Scaling, data: Data) -> Step:
+    x, h = scaling.shift + scaling.scale * cells.u, _lengths(cells, corrected.record.h)
+    return moments_of(x, h, corrected.drift, basis, corrected.sigma, scaling=scaling, data=data)
 
 
 def _lengths(cells: Cells, usual: float) -> Float:

@@ -71,13 +71,19 @@ def summary_of(sde: LearnedSDE) -> str:
     if (sde.measurement_noise is not None or sde.hidden_velocity is not None) and sde.scheme == "corrected":
         lines.append(_line("step", "its length is part of the filter: f and Σ are those of the equation"))
     if sde.step_correction is not None:
-        lines.append(_line("step", sde.step_correction.text(clock)))
+        lines.append(_line("step", sde.step_correction.text(clock) + _constant_after_all(sde)))
     if sde.data.work is not None:
         lines.append(_line("work", str(sde.data.work)))
     if sde.bootstrapped:
         lines.append(_line("error bars", f"from fits to {len(sde.members)} draws of the tracks, with replacement"))
     lines.append(_line("seed", "a generator was given" if sde.seed is None else str(sde.seed)))
     return printable("\n".join(lines))  # names may come from files of others
+
+
+def _constant_after_all(sde: LearnedSDE) -> str:
+    """Whether the covariance of one step varies, and the length of the steps explains how."""
+    n_waves = [each and each.covariance_function.training.n_features for each in (sde.one_step, sde)]
+    return "; steps vary in noise as a constant Σ lets them" if n_waves[0] and not n_waves[1] else ""
 
 
 def _line(label: str, text: str) -> str:
@@ -119,6 +125,8 @@ def training_text(training: Training) -> str:
     determined = f"the data determine {training.determined:.1f} amplitudes"
     if training.polynomial:
         return f"a polynomial, as no waves are clearly more evident: {took}; {determined}"
+    if not training.n_features:
+        return f"constant: {took}; {determined}"
     return f"{training.n_features} frequencies, {took}{waves}{gain}; {determined}"
 
 

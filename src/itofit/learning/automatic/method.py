@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,14 +28,7 @@ from itofit.learning.automatic.all_rows import AllRows
 from itofit.learning.automatic.candidates import Comparison, ResidualProducts
 from itofit.learning.automatic.cells import Cells, Plan
 from itofit.learning.automatic.covariance import fit_covariance
-from itofit.learning.automatic.drift import (
-    Drift,
-    DriftCells,
-    cells_with,
-    drift_of_one_covariance,
-    odds_of_terms,
-    weighted_drift,
-)
+from itofit.learning.automatic.drift import cells_with, drift_of_one_covariance, odds_of_terms, weighted_drift
 from itofit.learning.automatic.few_data import (
     FEW_ROWS,
     KEPT,
@@ -51,23 +43,24 @@ from itofit.learning.automatic.few_data import (
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
 from itofit.learning.automatic.gaps import differ, near_its_mean, with_other_functions
 from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_of_rows, products_on_grid
+from itofit.learning.automatic.learned_parts import LearnedDrift, LearnedSigma
 from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.products import Products
-from itofit.learning.automatic.search import Searched, search, simplest
+from itofit.learning.automatic.search import search, simplest
 from itofit.learning.automatic.sigma import KnownFeatures, Sigma, features_at
 from itofit.learning.automatic.targets import covariance_targets, drift_targets
 from itofit.learning.automatic.walk import FALSE_ALARM, MOST_PEAKS, reach_of
 from itofit.learning.followed import followed_transitions
 from itofit.learning.pipeline import Correction, Learned, Task
 from itofit.learning.spread import Posterior, spread_series
-from itofit.learning.step_evidence import ObservedMoves, Stepped
+from itofit.learning.step_evidence import ObservedMoves, ObservedProducts, Stepped
 from itofit.learning.steps import Corrected, undo_step
 from itofit.learning.verdicts import check_noise
 from itofit.matrices.links import Shape
 from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
 from itofit.model.likelihood import BATCH_ROWS
-from itofit.model.training import SWITCHED_OFF, Candidate, LearnedFunction
+from itofit.model.training import SWITCHED_OFF, LearnedFunction
 from itofit.waves.scaling import Scaling
 from itofit.waves.wave_groups import linear_terms
 
@@ -83,30 +76,6 @@ POWER_NEEDED = 40.0
 """Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
 NEAR_THE_DATA = 0.5
 """Of their range: so far from them may be where monomials are zero. What cannot be negative seldom reaches zero."""
-
-
-class LearnedDrift(NamedTuple):
-    """A drift, and what it was learned from."""
-
-    drift: Drift
-    searched: Searched
-    waves: FittedWaves  # of what was searched, those that it is made of
-    cells: Cells  # of Δx and of the entries of Δx Δxᵀ / h
-    rows: DriftCells  # the same with the features
-
-    @property
-    def basis(self) -> Basis:
-        """Its features."""
-        return self.waves.basis
-
-
-class LearnedSigma(NamedTuple):
-    """A covariance, and how it was found."""
-
-    sigma: Sigma
-    searched: Searched
-    candidates: tuple[Candidate, ...]
-    moved: str = ""  # which functions were moved to constants, see `few_data`
 
 
 class Automatic:
@@ -248,7 +217,7 @@ class Automatic:
         again = self._fitted_to_all_cells(products, before.sigma)
         if again.loss > before.sigma.loss + MOST_LOST * self.d:
             return before
-        learned = before._replace(sigma=again)
+        learned = before._replace(sigma=again, products=products)
         if not self._far_less_left(learned, before):
             return learned
         other = self._chosen(products)
@@ -269,7 +238,7 @@ class Automatic:
         sigma = comparison.choose(structure)
         if not self._weighted or sigma.constant:  # else it is good enough for weights, and will be fitted again
             sigma = self._fitted_to_all_cells(products, sigma)
-        return LearnedSigma(sigma, searched, comparison.candidates)
+        return LearnedSigma(sigma, searched, comparison.candidates, products)
 
     def _far_less_left(self, now: LearnedSigma, before: LearnedSigma) -> bool:
         """Whether better weights have lowered the loss a lot."""
@@ -323,31 +292,35 @@ class Automatic:
 
     def learned(self, drift: LearnedDrift, covariance: LearnedSigma) -> Learned:
         """Both as parts of a model."""
-        sigma, floor = covariance.sigma, self.task.options.floor
-        limits = sigma.fit.limits
-        if floor is not None:
-            limits = np.maximum([[floor], [floor]], limits * [[0.0], [1.0]])
-        return Learned(
-            drift=self._drift_function(drift, drift.drift.posterior),
-            covariance=self._covariance_function(covariance, sigma, sigma.fit.squares),
-            structure=sigma.fit.shape.structure,
-            link=sigma.fit.link.name,
-            limits=limits,
-            factor=sigma.L,
-            candidates=covariance.candidates,
-            searched_on=self.plan.how + (moved(covariance.moved) if covariance.moved else ""),
-        )
+        sigma = covariance.sigma
+        function = self._covariance_function(covariance, sigma, sigma.fit.squares)
+        return self._with_functions(covariance, self._drift_function(drift, drift.drift.posterior), function)
 
     def without_step(self, drift: LearnedDrift, covariance: LearnedSigma) -> Correction:
         """Drift and covariance of which the observed steps are what was learned."""
         self.bar.show("drift and covariance", "correcting for the length of steps")
         drift, corrected = self._or_simplest(drift, covariance, self._corrected(drift, covariance))
+        covariance, corrected = self._or_constant(drift, covariance, corrected)
         squares = covariance.sigma.fit.squares * corrected.spread_ratio[:, None, None] ** 2
         squares[:, 0, 0] += corrected.spread_added**2
-        return Correction(
-            drift=self._drift_function(drift, corrected.drift),
-            covariance=self._covariance_function(covariance, corrected.sigma, squares),
-            record=corrected.record,
+        function = self._covariance_function(covariance, corrected.sigma, squares)
+        learned = self._with_functions(covariance, self._drift_function(drift, corrected.drift), function)
+        return Correction(learned, corrected.record)
+
+    def _with_functions(self, learned: LearnedSigma, drift: LearnedFunction, covariance: LearnedFunction) -> Learned:
+        sigma, floor = learned.sigma, self.task.options.floor
+        limits = sigma.fit.limits
+        if floor is not None:
+            limits = np.maximum([[floor], [floor]], limits * [[0.0], [1.0]])
+        return Learned(
+            drift=drift,
+            covariance=covariance,
+            structure=sigma.fit.shape.structure,
+            link=sigma.fit.link.name,
+            limits=limits,
+            factor=sigma.L,
+            candidates=learned.candidates,
+            searched_on=self.plan.how + (moved(learned.moved) if learned.moved else ""),
         )
 
     def _corrected(self, drift: LearnedDrift, covariance: LearnedSigma) -> Corrected:
@@ -372,6 +345,22 @@ class Automatic:
         observed = ObservedMoves(drift.cells, self._precision(covariance, drift), self.scaling, self.data)
         both = (Stepped(drift.drift, drift.basis, corrected), Stepped(other.drift, other.basis, steps))
         return (other, steps) if observed.prefer_simple(*both, ahead) else (drift, corrected)
+
+    def _or_constant(
+        self, drift: LearnedDrift, covariance: LearnedSigma, corrected: Corrected
+    ) -> tuple[LearnedSigma, Corrected]:
+        """A constant covariance instead, if the covariance of the steps that it makes predicts as well."""
+        sigma, products, record = covariance.sigma, covariance.products, corrected.record
+        asked_for = self.covariance_arff.ridge is not None
+        if sigma.constant or asked_for or self._simple or record.withheld or record.lengths_chosen:
+            return covariance, corrected
+        constant = covariance._replace(sigma=self._constant(products, sigma.fit.shape))
+        if constant.sigma.loss - sigma.loss > corrected.shown / self.task.survey.n_rows:
+            return covariance, corrected
+        steps = self._corrected(drift, constant)
+        observed = ObservedProducts(products.cells, self.scaling, self.data)
+        better = not steps.record.withheld and observed.loss(drift.basis, steps) <= sigma.loss
+        return (constant, steps) if better else (covariance, corrected)
 
     @property
     def _weighted(self) -> bool:
@@ -420,10 +409,12 @@ class Automatic:
 
     def _covariance_function(self, learned: LearnedSigma, sigma: Sigma, squares: Float) -> LearnedFunction:
         """A covariance with the mean squares (p, R + 1, R + 1) of errors of H."""
-        fit = learned.sigma.fit
+        fit, searched = learned.sigma.fit, learned.searched
+        if sigma.constant:
+            searched = searched._replace(best_iteration=0)
         return LearnedFunction(
             series=sigma.series(self.scaling),
-            training=learned.searched.training(self.covariance_arff, sigma.basis, fit.ridges, fit.determined),
+            training=searched.training(self.covariance_arff, sigma.basis, fit.ridges, fit.determined),
             spread=spread_series(sigma.features(self.scaling), squares, self.scaling),
         )
 

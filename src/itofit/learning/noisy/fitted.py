@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from itofit._checks import Float
-from itofit.learning.automatic.method import Automatic, LearnedDrift, LearnedSigma
+from itofit.learning.automatic.learned_parts import LearnedDrift, LearnedSigma
+from itofit.learning.automatic.method import Automatic
 from itofit.learning.noisy.noisy_model import NoisyModel
 from itofit.learning.noisy.track_scoring import Scored, evidence, scored_drift, scored_noise
 

@@ -10,7 +10,8 @@ import numpy as np
 from itofit._checks import Float
 from itofit.data.periods import endless, is_periodic
 from itofit.learning.automatic.evidence import amplitude_ridges
-from itofit.learning.automatic.method import Automatic, LearnedDrift
+from itofit.learning.automatic.learned_parts import LearnedDrift
+from itofit.learning.automatic.method import Automatic
 from itofit.learning.automatic.principal import NO_FEATURES, Basis, with_intercept
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.matrices.links import covariance_at, derivatives_of_covariance

@@ -19,7 +19,8 @@ import numpy as np
 from itofit._checks import Float
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.method import Automatic, LearnedDrift
+from itofit.learning.automatic.learned_parts import LearnedDrift
+from itofit.learning.automatic.method import Automatic
 from itofit.learning.automatic.products import NoiseModel
 from itofit.learning.automatic.sigma import Sigma
 from itofit.learning.noisy.fitted import Fitted

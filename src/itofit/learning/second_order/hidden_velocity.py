@@ -21,7 +21,8 @@ from itofit.data.passes import add_up
 from itofit.data.periods import wrapped
 from itofit.data.survey import survey
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.method import Automatic, LearnedDrift
+from itofit.learning.automatic.learned_parts import LearnedDrift
+from itofit.learning.automatic.method import Automatic
 from itofit.learning.noisy.fitted import Fitted
 from itofit.learning.noisy.noisy_model import NoisyModel
 from itofit.learning.noisy.noisy_tracks import with_features
