@@ -142,7 +142,7 @@ def test_noise_that_varies_with_the_length_of_steps_alone_is_constant(many):
     assert np.ptp(of_steps) > 0.3 * of_steps.mean()
     assert np.ptp(variance) == 0
     assert variance[0] == pytest.approx(0.25, rel=0.02)
-    assert "; steps vary in noise as a constant Σ lets them" in sde.summary()
+    assert "; a constant Σ explains how the noise of steps varies" in sde.summary()
     assert "covariance  constant: " in sde.summary()
 
 

@@ -81,9 +81,9 @@ def summary_of(sde: LearnedSDE) -> str:
 
 
 def _constant_after_all(sde: LearnedSDE) -> str:
-    """Whether the covariance of one step varies, and the length of the steps explains how."""
-    n_waves = [each and each.covariance_function.training.n_features for each in (sde.one_step, sde)]
-    return "; steps vary in noise as a constant Σ lets them" if n_waves[0] and not n_waves[1] else ""
+    """That Σ is constant, where the covariance of one step is not."""
+    before, now = (each and each.covariance_function.training.n_features for each in (sde.one_step, sde))
+    return "; a constant Σ explains how the noise of steps varies" if before and not now else ""
 
 
 def _line(label: str, text: str) -> str:
