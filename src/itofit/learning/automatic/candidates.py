@@ -52,14 +52,14 @@ class ResidualProducts(NamedTuple):
     cells: Cells
     mean: Float  # (d, d)
 
-    def in_units(self, structure: Structure) -> tuple[Float, Float]:
-        """L of the mean covariance, and the entries of L⁻¹ S L⁻ᵀ of each cell."""
+    def in_units(self, structure: Structure, *, steady: bool = True) -> tuple[Float, Float]:
+        """L of the mean covariance, or of one of steady trace, and the entries of L⁻¹ S L⁻ᵀ of each cell."""
         d = len(self.mean)
         rows, cols = entries("full", d)
         if structure == "diagonal":
             variance = np.diagonal(self.mean)
             return np.diag(np.sqrt(variance)), self.cells.sums[:, rows == cols] / variance
-        L = reference_factor(self.mean_of_steady_trace)
+        L = reference_factor(self.mean_of_steady_trace if steady else self.mean)
         inverse = np.linalg.inv(L)
         S = inverse @ to_matrices(self.cells.sums, "full", d) @ inverse.T
         return L, S[:, rows, cols]

@@ -47,7 +47,7 @@ from itofit.learning.automatic.learned_parts import LearnedDrift, LearnedSigma
 from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.products import Products
-from itofit.learning.automatic.search import search, simplest
+from itofit.learning.automatic.search import LEAST_EVIDENCE_GAIN, search, simplest
 from itofit.learning.automatic.sigma import KnownFeatures, Sigma, features_at
 from itofit.learning.automatic.targets import covariance_targets, drift_targets
 from itofit.learning.automatic.walk import FALSE_ALARM, MOST_PEAKS, reach_of
@@ -76,6 +76,9 @@ POWER_NEEDED = 40.0
 """Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
 NEAR_THE_DATA = 0.5
 """Of their range: so far from them may be where monomials are zero. What cannot be negative seldom reaches zero."""
+
+REST_OF_STEPS = 1 / 3
+"""Of the square of how far Σ is corrected for the length of steps, relative to it: what is left over, about."""
 
 
 class Automatic:
@@ -349,18 +352,24 @@ class Automatic:
     def _or_constant(
         self, drift: LearnedDrift, covariance: LearnedSigma, corrected: Corrected
     ) -> tuple[LearnedSigma, Corrected]:
-        """A constant covariance instead, if the covariance of the steps that it makes predicts as well."""
+        """A constant covariance instead, if the steps that it makes are as likely for the amplitudes that it saves."""
         sigma, products, record = covariance.sigma, covariance.products, corrected.record
-        asked_for = self.covariance_arff.ridge is not None
-        if sigma.constant or asked_for or self._simple or record.withheld or record.lengths_chosen:
+        asked_for, incomplete = self.covariance_arff.ridge is not None, self._simple or self.plan.drawn
+        if sigma.constant or asked_for or incomplete or record.withheld or record.lengths_chosen:
             return covariance, corrected
-        constant = covariance._replace(sigma=self._constant(products, sigma.fit.shape))
-        if constant.sigma.loss - sigma.loss > corrected.shown / self.task.survey.n_rows:
+        n_rows, shape = self.task.survey.n_rows, sigma.fit.shape
+        constant = self._constant(products, shape, steady=False)
+        if n_rows * (constant.loss - sigma.loss) > corrected.shown:  # more than the length of steps makes of any Σ
             return covariance, corrected
-        steps = self._corrected(drift, constant)
-        observed = ObservedProducts(products.cells, self.scaling, self.data)
-        better = not steps.record.withheld and observed.loss(drift.basis, steps) <= sigma.loss
-        return (constant, steps) if better else (covariance, corrected)
+        observed, steps = ObservedProducts(products.cells, self.scaling, self.data), (drift.basis, corrected.drift)
+        constant = constant._replace(fit=at_one(constant.fit))
+        best = observed.most_likely_constant(*steps, corrected.sigma, constant)
+        lost = n_rows * (observed.loss(*steps, best) - observed.loss(*steps, corrected.sigma))
+        if not lost <= sigma.fit.determined - best.fit.determined + LEAST_EVIDENCE_GAIN:
+            return covariance, corrected
+        as_it_is, rest = np.ones(shape.n_entries), REST_OF_STEPS * record.covariance_change**2
+        corrected = corrected._replace(sigma=best, spread_ratio=as_it_is, spread_added=rest * as_it_is)
+        return covariance._replace(sigma=best), corrected
 
     @property
     def _weighted(self) -> bool:
@@ -383,9 +392,9 @@ class Automatic:
             return Sigma(sigma.basis, L, new)
         return self._constant(products, fit.shape)
 
-    def _constant(self, products: ResidualProducts, shape: Shape) -> Sigma:
-        """The covariance that is the same everywhere."""
-        (L, S), cells = products.in_units(shape.structure), products.cells
+    def _constant(self, products: ResidualProducts, shape: Shape, *, steady: bool = True) -> Sigma:
+        """The covariance that is the same everywhere, in units of steady trace or of itself."""
+        (L, S), cells = products.in_units(shape.structure, steady=steady), products.cells
         alone = Products.of(features_at(None, cells.u), S, cells.count, cells.fold)
         return Sigma(None, L, fit_covariance(alone, None, self.task.options.links[0], shape))
 

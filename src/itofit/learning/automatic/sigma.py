@@ -11,7 +11,7 @@ from itofit._checks import Float
 from itofit.learning.automatic.covariance import CovarianceFit
 from itofit.learning.automatic.principal import NO_FEATURES, Basis
 from itofit.matrices.links import covariance_at
-from itofit.matrices.symmetric import symmetric, to_matrices
+from itofit.matrices.symmetric import reference_factor, symmetric, to_matrices
 from itofit.waves.scaling import Scaling
 from itofit.waves.series import FourierSeries
 
@@ -58,6 +58,11 @@ class Sigma(NamedTuple):
     def loss(self) -> float:
         """The nll per transition on folds that it was not fitted to."""
         return self.fit.cv_nll + float(np.log(np.diagonal(self.L)).sum())
+
+    def with_mean(self, value: Float) -> Sigma:
+        """L C Lᵀ with L of another mean covariance (d, d): the same relative to it."""
+        separate = self.fit.shape.separate
+        return self._replace(L=np.diag(np.sqrt(np.diagonal(value))) if separate else reference_factor(value))
 
     def at(self, u: Float) -> Float:
         """Σ at scaled points, shape (n, d, d)."""
