@@ -208,7 +208,7 @@ def test_a_diagonal_noise_that_varies_a_little_is_not_called_constant():
 
 
 def test_error_bars_of_a_constant_hold_what_steps_leave_over(many):
-    """Of five data sets Σ is within two or three of its errors of the truth; noise alone makes less than half of these."""
+    """Of five data sets Σ is within two or three of its errors of the truth; noise alone makes less than half of it."""
     fits = [itofit.fit(short_tracks(50, seed), rng=0) for seed in range(5)]
     variance, std = np.array([sde.covariance(np.zeros((1, 1)), return_std=True) for sde in fits])[:, :, 0, 0, 0].T
     assert np.abs(variance - 0.25).max() < 2.5 * std.min()
