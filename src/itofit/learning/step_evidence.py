@@ -27,6 +27,8 @@ from itofit.learning.steps import MOST_LOSS, Corrected
 from itofit.matrices.symmetric import to_matrices
 from itofit.waves.scaling import Scaling
 
+CELLS_AT_ONCE = 10_000
+"""Of which steps are followed, so that memory does not grow with their number."""
 MOST_ROUNDS = 8
 """Of the search for a constant covariance; each leaves about h ‖∇f‖ of what there was to find."""
 SETTLED = 0.3
@@ -113,7 +115,9 @@ class ObservedProducts(NamedTuple):
     def _covariances(self, basis: Basis, drift: Posterior, sigma: Sigma) -> Float:
         """Of the steps from the cells: shape (n, d, d)."""
         x, h = self.scaling.shift + self.scaling.scale * self.cells.u, self.cells.duration / self.cells.count
-        return moments_of(x, h, drift, basis, sigma, scaling=self.scaling, data=self.data).covariance
+        batches = (slice(first, first + CELLS_AT_ONCE) for first in range(0, len(x), CELLS_AT_ONCE))
+        steps = (moments_of(x[p], h[p], drift, basis, sigma, scaling=self.scaling, data=self.data) for p in batches)
+        return np.concatenate([step.covariance for step in steps])
 
     def _loss(self, C: Float, *, separate: bool) -> float:
         d, count = C.shape[1], self.cells.count
