@@ -22,7 +22,7 @@ from itofit.learning.automatic.candidates import ResidualProducts
 from itofit.learning.automatic.covariance import CovarianceFit
 from itofit.learning.automatic.drift import Drift, DriftCells
 from itofit.learning.automatic.sigma import Sigma
-from itofit.matrices.symmetric import entries, reference_factor, to_matrices
+from itofit.matrices.symmetric import entries, to_matrices
 
 FEW_ROWS = 400
 """Transitions up to which all this is done."""
@@ -122,8 +122,7 @@ def varying_less(sigma: Sigma, products: ResidualProducts, X: Float, share: floa
     share : float
         w.
     """
-    fit, mean, shape = at_one(sigma.fit, share), products.mean, sigma.fit.shape
-    L = np.diag(np.sqrt(np.diagonal(mean))) if shape.separate else reference_factor(mean)
+    fit, L, shape = at_one(sigma.fit, share), sigma.with_mean(products.mean).L, sigma.fit.shape
     back = np.linalg.inv(L)
     S = back @ to_matrices(products.cells.sums, "full", shape.d) @ back.T
     relative = np.diagonal(np.linalg.solve(fit.at(X), S), axis1=1, axis2=2).mean(axis=0)
