@@ -229,3 +229,10 @@ def test_a_ridge_that_was_asked_for_is_obeyed(many):
     asked = itofit.fit(many, covariance=itofit.ARFF(ridge=1e-3), rng=0)
     assert asked.covariance_function.training.n_features
     assert np.ptp(asked.covariance(many.inputs[:1_000])) > 0
+
+
+def test_a_subset_does_not_decide_that_noise_is_constant(many):
+    """Of 20,000 transitions that were searched on; waves then have amplitudes from all 100,000."""
+    sde = itofit.fit(many, drift=itofit.ARFF(search_rows=20_000), rng=0)
+    assert "20000" in sde.searched_on
+    assert sde.covariance_function.training.n_features == sde.one_step.covariance_function.training.n_features > 0
