@@ -1,4 +1,4 @@
-"""Single transitions that start far from all others are left out; many are not."""
+"""Single transitions that start far from all others are left out; many are not, nor are relaxations."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,9 @@ import itofit
 from itofit import Transitions
 from itofit._progress import Progress
 from itofit.data.survey import survey
-from itofit.learning.outliers import MOST_OUTLIERS, RARE
+from itofit.learning.options import FitOptions
+from itofit.learning.outliers import MOST_OUTLIERS, RARE, outliers
+from itofit.learning.pipeline import Task
 
 
 def wells(n=2000, far=(), seed=0, d=1):
@@ -20,6 +22,12 @@ def wells(n=2000, far=(), seed=0, d=1):
 
 def fitted(data, **options):
     return itofit.fit(data, correct_step=False, rng=0, **options)
+
+
+def outliers_of(data):
+    """What is found before a fit."""
+    bar, rng = Progress(False), np.random.default_rng(0)
+    return outliers(Task(data=data, survey=survey(data, bar), options=FitOptions(), rng=rng, seed=0, bar=bar))
 
 
 @pytest.mark.parametrize("d", [1, 2])
@@ -73,3 +81,66 @@ def test_the_beginnings_of_short_tracks_are_kept():
     outside = ((data.inputs < low) | (data.inputs > high)).sum()
     assert len(data) / RARE < outside <= MOST_OUTLIERS  # or this test would not see what it is about
     assert fitted(data).data.n_transitions == len(data)
+
+
+PULL = np.array([[-1.0, 0.8, 0.0], [-0.8, -1.5, 0.0], [0.5, 0.0, -0.7]])
+
+
+def relaxing(n=6000, h=0.4, seed=0):
+    """One track of a linear system of three variables that starts 30 standard deviations away."""
+    rng = np.random.default_rng(seed)
+    x = [np.array([9.0, -7.0, 6.0])]
+    for _ in range(n):
+        x.append(x[-1] + h * PULL @ x[-1] + 0.3 * np.sqrt(h) * rng.normal(size=3))
+    return np.array(x)
+
+
+@pytest.mark.filterwarnings("error::itofit.DataWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_relaxation_that_the_others_agree_with_is_kept(seed):
+    x = relaxing(seed=seed)
+    data = Transitions.from_trajectories(x, dt=0.4)
+    found = outliers_of(data)
+    assert 0 < len(found.rows) <= MOST_OUTLIERS
+    assert found.relax
+    sde = fitted(data)
+    assert sde.data.n_transitions == len(data)
+    away = x[:5]
+    np.testing.assert_allclose(sde.drift(away), away @ PULL.T, atol=0.05 * np.abs(away @ PULL.T).max())
+
+
+def test_a_relaxation_in_blocks_is_the_same():
+    data = Transitions.from_trajectories(relaxing(), dt=0.4)
+    blocked = Transitions.from_blocks([data[:4], data[4:1000], data[1000:]])
+    np.testing.assert_array_equal(fitted(blocked).drift(data.inputs[:20]), fitted(data).drift(data.inputs[:20]))
+
+
+def test_one_wrong_observation_of_a_track_is_no_relaxation():
+    x = relaxing()[200:]
+    x[1500] += 30.0
+    data = Transitions.from_trajectories(x, dt=0.4)
+    found = outliers_of(data)
+    assert found.rows.inputs.shape == (1, 3)
+    assert not found.relax
+    with pytest.warns(itofit.DataWarning, match="^1 transition left out"):
+        sde = fitted(data)
+    without = fitted(data[np.arange(len(data)) != 1500])
+    np.testing.assert_array_equal(sde.drift(data.inputs), without.drift(data.inputs))
+
+
+def test_places_far_away_that_another_law_holds_for_are_left_out():
+    """They do not move, and a model with them has to lose what it can tell of the double well."""
+    data = wells(far=[20.0, 25.0])
+    assert outliers_of(data).relax
+    with pytest.warns(itofit.DataWarning, match="^2 transitions left out"):
+        sde = fitted(data)
+    np.testing.assert_array_equal(sde.drift(data.inputs), fitted(data[:2000]).drift(data.inputs))
+
+
+def test_rows_that_say_the_same_with_any_model_gain_nothing():
+    """Of an output that does not move at all no noise can be told."""
+    data = wells(far=[20.0, 25.0])
+    found = outliers_of(data)
+    still = Transitions(found.rows.inputs, np.zeros_like(found.rows.increments), found.rows.h, kind="diffusion")
+    sde = fitted(data[:2000])
+    assert not found._replace(rows=still).belong(sde, sde, data[:2000])

@@ -28,7 +28,7 @@ from itofit.learning.noisy.through_noise import (
     with_what_is_told,
 )
 from itofit.learning.options import FitOptions, NoiseOption
-from itofit.learning.outliers import without_outliers
+from itofit.learning.outliers import outliers
 from itofit.learning.pipeline import Task, as_part, learn
 from itofit.learning.second_order.from_positions import check_options_of_positions, learned_from_positions
 from itofit.learning.verdicts import check_learnable, warn_if_unsettled, warn_of_failures, warn_of_uneven_steps
@@ -193,8 +193,7 @@ def fit(
         if not refine:
             warn_of_uneven_steps(statistics)
         task = Task(data=data, survey=statistics, options=options, rng=random, seed=seed, bar=bar)
-        task = without_long_steps(without_outliers(task))
-        sde = _learned(task)
+        task, sde = _learned_where_data_are(task)
         decision = seen_through_noise(task, sde)
     for name, function in (("drift", sde.drift_function), ("covariance", sde.covariance_function)):
         if not refine or function.training.parameters.max_iterations is not None:  # else the limit was not the user's
@@ -219,6 +218,23 @@ def _with_work(sde: LearnedSDE, data: Data, seconds: float) -> LearnedSDE:
             client_seconds=max(0.0, seconds - cluster.seconds),
         )
     return replace(sde, data=replace(sde.data, work=work))
+
+
+def _learned_where_data_are(task: Task) -> tuple[Task, LearnedSDE]:
+    """A model and what it was learned from: without steps that are too long, and without outliers of another law."""
+    far = outliers(task)
+    if far is None:
+        task = without_long_steps(task)
+        return task, _learned(task)
+    others = without_long_steps(far.others)
+    sde = _learned(others)
+    if far.relax:
+        everything = without_long_steps(task)
+        with_them = _learned(everything)
+        if far.belong(with_them, sde, others.data):
+            return everything, with_them
+    far.warn()
+    return others, sde
 
 
 def _learned(task: Task) -> LearnedSDE:
