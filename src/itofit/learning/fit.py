@@ -148,13 +148,13 @@ def fit(
     ConvergenceWarning
         If a training ended at a maximal number of iterations that was set, or with ``refine=False`` at any.
     DataWarning
-        If transitions were left out because they took too long, or because they start far from all others; if the data
-        carry no noise; if the noise of some variables follows from that of others; if errors of measurement are far
-        larger than the motion between observations, or cannot be told from noise; if consecutive observations hardly
-        tell of each other; if positions show errors although ``measurement_noise=False``; if ``correct_step=True`` but
-        the steps are too long for it, or the paths chose their lengths. With ``refine=False`` also if some time steps
-        are so short that their noise drowns the drift, if no dependence of the drift on the inputs was found, or if
-        much of Σ needed its floor.
+        If transitions were left out because they took too long, or because they start far from all others and no
+        equation of all has them relax from there; if the data carry no noise; if the noise of some variables follows
+        from that of others; if errors of measurement are far larger than the motion between observations, or cannot be
+        told from noise; if consecutive observations hardly tell of each other; if positions show errors although
+        ``measurement_noise=False``; if ``correct_step=True`` but the steps are too long for it, or the paths chose
+        their lengths. With ``refine=False`` also if some time steps are so short that their noise drowns the drift, if
+        no dependence of the drift on the inputs was found, or if much of Σ needed its floor.
 
     Examples
     --------

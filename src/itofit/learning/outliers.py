@@ -70,22 +70,16 @@ class Outliers(NamedTuple):
         others : Transitions
             That both were learned from.
         """
-        gain = len(self.rows) * (min(self._loss_of_noise, without.nll(self.rows)) - with_them.nll(self.rows))
+        left_out = with_them.data.left_out
+        rows = self.rows if left_out is None else self.rows[self.rows.h <= left_out.max_h]
+        if not len(rows):
+            return False
+        gain = len(rows) * (min(_loss_of_noise(rows), without.nll(rows)) - with_them.nll(rows))
         if not gain > 0:
             return False
         n_rows = add_up(others, lambda block, number: len(block))
         lost = n_rows * (with_them.nll(others) - without.nll(others))
         return lost + max(0.0, _amplitudes(with_them) - gain) <= _amplitudes(without) + LEAST_EVIDENCE_GAIN
-
-    @property
-    def _loss_of_noise(self) -> float:
-        """Their mean nll if they are noise, each entry as large as it is in root mean square."""
-        increments, h = self.rows.increments, self.rows.h
-        covariance = np.diag((increments**2 / h[:, None]).mean(axis=0))
-        if not np.diagonal(covariance).all():
-            return -np.inf
-        repeated = np.repeat(covariance[None], len(h), axis=0)
-        return float(gaussian_nll(increments, h, np.zeros_like(increments), repeated).mean())
 
     def warn(self) -> None:
         """Say, in the name of the user's call, that they were left out."""
@@ -123,6 +117,15 @@ def outliers(task: Task) -> Outliers | None:
     except InputError:  # the others say nothing without them
         return None
     return Outliers(Transitions.concatenate(found), replace(task, data=data, survey=kept))
+
+
+def _loss_of_noise(rows: Transitions) -> float:
+    """The mean nll of transitions that are noise, each entry as large as it is in root mean square."""
+    variance = (rows.increments**2 / rows.h[:, None]).mean(axis=0)
+    if not variance.all():
+        return -np.inf
+    covariances = np.repeat(np.diag(variance)[None], len(rows), axis=0)
+    return float(gaussian_nll(rows.increments, rows.h, np.zeros_like(rows.increments), covariances).mean())
 
 
 def _amplitudes(sde: LearnedSDE) -> float:
