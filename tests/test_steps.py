@@ -352,6 +352,14 @@ def test_long_steps_that_show_errors_of_measurement_are_kept(error):
     assert itofit.fit(data, rng=0).data.left_out is None
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_single_long_step_is_left_out():
+    """It has no spread that its move could be measured by."""
+    h = np.where(np.arange(500) == 70, 3.0, 0.05)
+    with pytest.warns(itofit.DataWarning, match="1 of 500 transitions took longer"):
+        assert itofit.fit(linear(500, h), rng=0).data.left_out.n == 1
+
+
 def test_few_transitions_are_all_kept():
     """Without the long ones there would be too few to learn from."""
     rng = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from itofit.data.following import follows
 from itofit.model.finite_step import moments_of_step
 from itofit.model.hidden.gaussian_step import GaussianStep
 from itofit.model.hidden.tracking import Prior, drawn, filtered, smoothed
-from itofit.model.hidden.windows import InOrder, chunks, cut
+from itofit.model.hidden.windows import MOST_OVERLAP, InOrder, chunks, cut, window_lengths
 
 WIDE = 1e6
 
@@ -160,6 +160,13 @@ def test_windows_hardly_change_the_likelihood():
         return sum(filtered(step, c, 0.01 * np.eye(1)).losses()[c.kept].sum() for c in parts)
 
     assert abs(loss(30, 100) - loss(0, 10_000)) < 1e-3
+
+
+@pytest.mark.parametrize("error", [1e15, 1e40, np.inf])
+@pytest.mark.filterwarnings("error")
+def test_errors_beyond_all_bounds_need_the_longest_windows(error):
+    """Scoring may try them."""
+    assert window_lengths(np.eye(1), np.array([[error]]))[0] == MOST_OVERLAP
 
 
 def test_blocks_overlap_so_that_tracks_go_on(monkeypatch):

@@ -123,9 +123,9 @@ def _contradicted(drift: FourierSeries, data: Transitions, box: Float) -> bool:
     Then the short ones do not show the dynamics: errors of measurement look like a strong pull back in them, and the
     long steps are the better ones.
     """
-    if data.kind == "underdamped":
-        return False
     x, unit, state = data.inputs.copy(), data.increments.std(axis=0), moving(data)
+    if data.kind == "underdamped" or not unit.all():  # a single one has no unit, and says too little
+        return False
     box = endless(box, data.periods)[:, state]
     for _ in range(SUBSTEPS):
         x[:, state] = np.clip(x[:, state] + data.h[:, None] / SUBSTEPS * drift(x), *box)

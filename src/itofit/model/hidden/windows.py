@@ -74,7 +74,7 @@ def window_lengths(step_noise: Float, noise: Float) -> tuple[int, int]:
     """
     back = np.linalg.inv(np.linalg.cholesky(step_noise))
     largest = float(np.linalg.eigvalsh(back @ noise @ back.T)[-1])
-    ratio = 1 / max(largest, 1e-9)
+    ratio = 1 / min(max(largest, 1e-9), 1e12)  # beyond, the overlap is the least or the most
     gain = 0.5 * (np.sqrt(ratio**2 + 4 * ratio) - ratio)
     needed = np.log(FORGOTTEN) / np.log(max(1 - gain, 1e-9))
     overlap = int(np.clip(np.ceil(needed), LEAST_OVERLAP, MOST_OVERLAP))
