@@ -14,6 +14,7 @@ from itofit._progress import Progress
 from itofit.data.following import follows
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
+from itofit.learning.noisy import through_noise
 from itofit.learning.noisy.noise_test import LEVEL, lag_products, p_of_gain
 from itofit.learning.noisy.noisy_model import NoisyModel
 from itofit.learning.noisy.noisy_tracks import with_features
@@ -328,6 +329,17 @@ def test_few_observations_do_not_lose_the_noise_of_the_system(seed):
     steps = np.diff(seen, axis=0)
     constants = np.tile(steps.mean(axis=0) / h, (n + 1, 1)), np.tile(np.cov(steps.T) / h, (n + 1, 1, 1))
     assert loss(*sde.step_moments(x, h)) < loss(*constants) + 0.02 * 3
+
+
+def test_errors_must_gain_more_where_each_amplitude_has_few_observations(few, monkeypatch):
+    """States behind the observations may be drawn so that they suit any of many amplitudes."""
+    data, sde = few
+    some = tracks(wells(3, 60, 3, sd=0.1)[1])
+    monkeypatch.setattr(through_noise, "ENOUGH_ROWS", 150)
+    assert itofit.fit(some, rng=0).measurement_noise is not None
+    monkeypatch.setattr(through_noise, "CLEAR_GAIN", 50.0)
+    assert itofit.fit(some, rng=0).measurement_noise is None
+    assert (itofit.fit(data, rng=0).drift(0.3) == sde.drift(0.3)).all()  # many observations
 
 
 def test_steps_end_within_the_range_of_the_states_as_in_the_filter(noisy):

@@ -38,6 +38,12 @@ class Fitted(NamedTuple):
         """The functions and Λ."""
         return self.scored.model
 
+    @property
+    def beyond_constants(self) -> float:
+        """How many amplitudes more than constants have the observations determine."""
+        drift, noise = self.drift.drift, self.covariance.sigma.fit
+        return drift.determined - len(drift.intercept) + noise.determined - noise.shape.n_entries
+
     def or_simpler(self, fitted_with: Callable[[LearnedDrift], Fitted]) -> Fitted:
         """The same with the simplest candidate of a drift that is as evident, where another one was chosen.
 
