@@ -27,8 +27,8 @@ LARGER_THAN_MOTION = 100.0
 LEAST_TOLD = 0.05
 """Share of the variance of an observation that the one before it must tell, or `fit` says how little that is."""
 CLEAR_GAIN = 2.0
-"""Nats that errors must gain for each amplitude beyond constants, where there are less than ENOUGH_ROWS observations and
-outputs for it: then states behind the observations may be drawn so that they suit any of them."""
+"""Nats that errors must gain for each amplitude beyond constants, where it has less than ENOUGH_ROWS observations and
+outputs: then states behind the observations may be drawn so that they suit any of them."""
 LEAST_IN_ORDER = 0.01
 """Share of transitions that must follow another one: fewer do so by chance."""
 IMPOSSIBLE = 1.05
