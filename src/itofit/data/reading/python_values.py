@@ -16,7 +16,14 @@ def frame_of(names: Sequence[str], rows: Iterable[Sequence[Any]], purpose: str) 
     """A pandas DataFrame of rows that have a value, or None, for each name."""
     pandas = optional("pandas", purpose)
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
-    return pandas.DataFrame({name: column_of(values) for name, values in zip(names, columns, strict=True)})
+
+    def series(values: Sequence[Any]) -> Any:  # noqa: ANN401
+        try:
+            return pandas.Series(column_of(values))
+        except OverflowError:  # pandas 2, of whole numbers of many digits
+            return pandas.Series(column_of(values), dtype=object)
+
+    return pandas.DataFrame({name: series(values) for name, values in zip(names, columns, strict=True)})
 
 
 def column_of(values: Sequence[Any]) -> npt.NDArray[Any]:
