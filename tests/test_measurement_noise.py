@@ -24,6 +24,7 @@ from itofit.learning.pipeline import Task, functions_of_one_step
 from itofit.model import storage
 from itofit.model.file_format import packed_model
 from itofit.model.hidden.sensitivities import Packing, error_directions
+from itofit.model.training import SWITCHED_OFF
 
 H = 0.02
 
@@ -135,6 +136,26 @@ def test_scores_are_the_gradient_of_the_likelihood(d):
             lambda eps, direction=direction: {"noise": noise + eps * direction},
             0.02,
         )
+
+
+def test_amplitudes_that_are_not_in_use_change_nothing_for_others():
+    rng = np.random.default_rng(0)
+    x = np.cumsum(rng.standard_normal((60, 8, 2)), axis=0).swapaxes(0, 1) * 0.05
+    model = model_of(tracks(x), 1e-4 * np.eye(2), drift=ARFF(n_features=8), covariance=ARFF(n_features=8))
+    sigma, fit = model.sigma, model.sigma.fit
+    off = np.zeros(fit.ridges.shape, dtype=bool)
+    off[0, 1:] = off[-1, :1] = True
+    B = fit.B.copy()
+    B[1:, 0] = B[1:, -1] = 0.0
+    ridges = np.where(off, SWITCHED_OFF, 1.0)
+    model = replace(model, sigma=sigma._replace(fit=replace(fit, B=B, ridges=ridges)))
+    every, some = (Tracks(tracks(x), H).sums(model, free=free).noise for free in (True, False))
+    used = np.append(model.noise_in_use.ravel(), [True] * 3)
+    assert 0 < used.sum() < used.size
+    np.testing.assert_allclose(some.information[np.ix_(used, used)], every.information[np.ix_(used, used)], rtol=1e-9)
+    np.testing.assert_allclose(some.score[used], every.score[used], rtol=1e-9)
+    assert not some.information[~used].any()
+    assert not some.score[~used].any()
 
 
 @pytest.mark.parametrize("link", ["identity", "log", "square"])

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from itofit._checks import Float
 from itofit.data.periods import endless, is_periodic
-from itofit.learning.automatic.evidence import amplitude_ridges
+from itofit.learning.automatic.evidence import amplitude_ridges, amplitudes_in_use
 from itofit.learning.automatic.learned_parts import LearnedDrift
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.automatic.principal import NO_FEATURES, Basis, with_intercept
@@ -206,6 +207,12 @@ class NoisyModel:
         """Ridge of each amplitude of Σ, entry by entry: shape (p (R + 1),)."""
         basis = self.sigma.basis or NO_FEATURES
         return amplitude_ridges(self.sigma.fit.ridges, basis)
+
+    @property
+    def noise_in_use(self) -> npt.NDArray[np.bool_]:
+        """Which amplitudes of Σ are not switched off, or not zero yet: shape (p, R + 1)."""
+        fit = self.sigma.fit
+        return amplitudes_in_use(fit.ridges, self.sigma.basis or NO_FEATURES) | (np.abs(fit.B.T) > NO_AMPLITUDE)
 
     @property
     def penalty(self) -> float:

@@ -138,7 +138,9 @@ def _gain_over_same_features(task: Task, fitted: Fitted, h: float) -> float:
     task.bar.show("measurement noise", "without it, for comparison")
     d = task.data.n_outputs
     without = replace(fitted.model, noise=np.zeros((d, d)))
-    other = score(Tracks(task.data, h), without, len(fitted.drift.rows.X), known=True, rounds=ROUNDS_WITHOUT)
+    other = score(
+        Tracks(task.data, h), without, len(fitted.drift.rows.X), known=True, rounds=ROUNDS_WITHOUT, bars=False
+    )
     return other.sums.loss - fitted.scored.sums.loss
 
 

@@ -96,9 +96,9 @@ class Tracks:
     def __init__(self, data: Data, h: float, share: float = 1.0) -> None:
         self.data, self.h, self.share = data, h, share
 
-    def sums(self, model: NoisyModel) -> TrackSums:
-        """One pass over the data, with all normal equations."""
-        fit, share = model.sigma.fit, self.share
+    def sums(self, model: NoisyModel, *, free: bool = True) -> TrackSums:
+        """One pass over the data, with the normal equations of amplitudes; of Σ, unless free, of those in use."""
+        fit, share, in_use = model.sigma.fit, self.share, None if free else model.noise_in_use
         errors = error_directions(len(model.noise))
 
         def of_block(block: Overlapping, number: int) -> TrackSums:
@@ -118,7 +118,7 @@ class Tracks:
                     float(found.losses()[chunk.kept].sum()),
                     chunk.n_kept,
                     of_drift(found, chunk, X),
-                    of_noise(found, chunk, Z.reshape(T, W, -1), changes.reshape(T, W, p, d, d), errors),
+                    of_noise(found, chunk, Z.reshape(T, W, -1), changes.reshape(T, W, p, d, d), errors, in_use),
                 )
                 total = own if total is None else total.plus(own)
             return total or TrackSums.nothing(model)
@@ -252,17 +252,29 @@ def score(
     *,
     known: bool = False,
     rounds: int = MOST_ROUNDS,
+    bars: bool = True,
     shown: Callable[[int, float], None] = lambda number, loss: None,
 ) -> Scored:
-    """Scoring from a model to where the penalised likelihood of the observations no longer rises."""
-    scored = Scored(model, tracks.sums(model))
+    """Scoring from a model to where the penalised likelihood of the observations no longer rises.
+
+    Error bars, if they are wanted, ask for the normal equations of what was switched off as well.
+    """
+    scored = _most_likely(tracks, Scored(model, tracks.sums(model)), n_cells, known, rounds, shown)
+    if not bars or scored.model.noise_in_use.all():
+        return scored
+    return replace(scored, sums=tracks.sums(scored.model))
+
+
+def _most_likely(
+    tracks: Tracks, scored: Scored, n_cells: int, known: bool, rounds: int, shown: Callable[[int, float], None]
+) -> Scored:
     for number in range(rounds):
         shown(number, scored.sums.loss / scored.sums.n)
         new = improved(scored, n_cells, known=known, free=number < ROUNDS_OF_FREEDOM)
         before = replace(scored, model=model_with_ridges(scored.model, new)).objective
         for share in SHARES:
             trial = scored.model.between(new, share)
-            sums = tracks.sums(trial)
+            sums = tracks.sums(trial, free=number + 1 < ROUNDS_OF_FREEDOM)
             gain = before - Scored(trial, sums).objective
             if gain > -SETTLED_GAIN:
                 break

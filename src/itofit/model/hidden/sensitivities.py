@@ -29,8 +29,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from itofit._checks import Float
+from itofit._checks import Float, Int
 from itofit.matrices.symmetric import entries
 from itofit.model.hidden.small_matrices import inverse_of_root, lower_root
 from itofit.model.hidden.tracking import Filtered
@@ -51,6 +52,14 @@ class Normal(NamedTuple):
     def plus(self, other: Normal) -> Normal:
         """Those of more data."""
         return Normal(self.information + other.information, self.score + other.score)
+
+    def among(self, q: int, places: Int) -> Normal:
+        """The same among q parameters, of which the others have no information."""
+        if len(places) == q:
+            return self
+        information, score = np.zeros((q, q)), np.zeros(q)
+        information[np.ix_(places, places)], score[places] = self
+        return Normal(information, score)
 
 
 class _Sums:
@@ -110,7 +119,14 @@ def of_drift(found: Filtered, chunk: Chunk, features: Float) -> Normal:
     return sums.result()
 
 
-def of_noise(found: Filtered, chunk: Chunk, features: Float, changes: Float, errors: Float) -> Normal:
+def of_noise(
+    found: Filtered,
+    chunk: Chunk,
+    features: Float,
+    changes: Float,
+    errors: Float,
+    in_use: npt.NDArray[np.bool_] | None = None,
+) -> Normal:
     """Normal equations of the amplitudes of Σ, p (R + 1), entry by entry, and of q parameters of Λ after them.
 
     Symmetric matrices are packed: their lower triangles, row by row (`Packing`).
@@ -125,10 +141,14 @@ def of_noise(found: Filtered, chunk: Chunk, features: Float, changes: Float, err
         ∂Σ/∂H_e there, for each entry e of H.
     errors : array of shape (q, d, d)
         ∂Λ for each of its parameters.
+    in_use : array of bool, shape (p, R + 1), optional
+        Other amplitudes get neither information nor score.
     """
     W, D, d = found.K.shape[1:]
     R, p, q = features.shape[2], changes.shape[2], len(errors)
-    n_all, of_errors = p * R + q, slice(p * R, p * R + q)
+    used = np.arange(p * R) if in_use is None else np.flatnonzero(in_use)
+    entry, feature = np.divmod(used, R)
+    n_all, of_errors = len(used) + q, slice(len(used), len(used) + q)
     half, back = _half_way(found.slope), _white(found.S)
     state, seen = Packing(D), Packing(d)
     own_errors = seen.packed(errors).T  # (k, q)
@@ -141,8 +161,7 @@ def of_noise(found: Filtered, chunk: Chunk, features: Float, changes: Float, err
         A, K, white = found.slope[t, :n], found.K[t, :n], back[t, :n]
         dm_before, dP_before = A @ dm[:n], state.turning(A) @ dP[:n]
         Q = state.packed(_noise_of_step(A, half[t, :n], changes[t, :n], chunk.h[t, :n])).swapaxes(1, 2)  # (n, k, p)
-        grown = Q[..., None] * features[t, :n, None, None, :]
-        dP_before[..., : p * R] += grown.reshape(n, state.size, p * R)
+        dP_before[..., : len(used)] += Q[:, :, entry] * features[t][:n, None, feature]
         v = white @ found.v[t, :n, :, None]  # (n, d, 1)
         kept = np.flatnonzero(chunk.kept[t, :n])
         if len(kept):
@@ -159,7 +178,7 @@ def of_noise(found: Filtered, chunk: Chunk, features: Float, changes: Float, err
         dm[:n, :, of_errors] -= K @ (seen.times(pull) @ own_errors)
         dP[:n] = state.turning(rest) @ dP_before
         dP[:n, :, of_errors] += state.turning(K) @ own_errors
-    return sums.result()
+    return sums.result().among(p * R + q, np.append(used, np.arange(p * R, p * R + q)))
 
 
 def error_directions(d: int) -> Float:
