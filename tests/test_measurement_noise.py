@@ -14,7 +14,7 @@ from itofit._progress import Progress
 from itofit.data.following import follows
 from itofit.data.survey import survey
 from itofit.learning.automatic.method import Automatic
-from itofit.learning.noisy import through_noise
+from itofit.learning.noisy import noisy_model, through_noise
 from itofit.learning.noisy.noise_test import LEVEL, lag_products, p_of_gain
 from itofit.learning.noisy.noisy_model import NoisyModel
 from itofit.learning.noisy.noisy_tracks import with_features
@@ -138,7 +138,8 @@ def test_scores_are_the_gradient_of_the_likelihood(d):
         )
 
 
-def test_amplitudes_that_are_not_in_use_change_nothing_for_others():
+def test_amplitudes_that_are_not_in_use_change_nothing_for_others(monkeypatch):
+    monkeypatch.setattr(noisy_model, "MANY", 1)
     rng = np.random.default_rng(0)
     x = np.cumsum(rng.standard_normal((60, 8, 2)), axis=0).swapaxes(0, 1) * 0.05
     model = model_of(tracks(x), 1e-4 * np.eye(2), drift=ARFF(n_features=8), covariance=ARFF(n_features=8))

@@ -28,6 +28,8 @@ NO_WAVE = 1e-7
 """Amplitude of a wave, relative to the size of the drift, below which it is one of a group that is switched off."""
 PLACES = 512
 """States at which a step of scoring must not be too much for Σ."""
+MANY = 1_000
+"""Amplitudes of Σ, from which on it costs less to leave out what is switched off, and to pass once more in the end."""
 NO_AMPLITUDE = 1e-8
 """Of the features of H: below, Σ is constant but for rounding."""
 
@@ -209,9 +211,11 @@ class NoisyModel:
         return amplitude_ridges(self.sigma.fit.ridges, basis)
 
     @property
-    def noise_in_use(self) -> npt.NDArray[np.bool_]:
-        """Which amplitudes of Σ are not switched off, or not zero yet: shape (p, R + 1)."""
+    def noise_in_use(self) -> npt.NDArray[np.bool_] | None:
+        """Which amplitudes of Σ are not switched off, or not zero yet: shape (p, R + 1); None where all are few."""
         fit = self.sigma.fit
+        if fit.B.size < MANY:
+            return None
         return amplitudes_in_use(fit.ridges, self.sigma.basis or NO_FEATURES) | (np.abs(fit.B.T) > NO_AMPLITUDE)
 
     @property

@@ -260,7 +260,7 @@ def score(
     Error bars, if they are wanted, ask for the normal equations of what was switched off as well.
     """
     scored = _most_likely(tracks, Scored(model, tracks.sums(model)), n_cells, known, rounds, shown)
-    if not bars or scored.model.noise_in_use.all():
+    if not bars or scored.model.noise_in_use is None:
         return scored
     return replace(scored, sums=tracks.sums(scored.model))
 

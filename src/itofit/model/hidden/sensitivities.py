@@ -161,7 +161,10 @@ def of_noise(
         A, K, white = found.slope[t, :n], found.K[t, :n], back[t, :n]
         dm_before, dP_before = A @ dm[:n], state.turning(A) @ dP[:n]
         Q = state.packed(_noise_of_step(A, half[t, :n], changes[t, :n], chunk.h[t, :n])).swapaxes(1, 2)  # (n, k, p)
-        dP_before[..., : len(used)] += Q[:, :, entry] * features[t][:n, None, feature]
+        if in_use is None:
+            dP_before[..., : p * R] += (Q[..., None] * features[t, :n, None, None, :]).reshape(n, state.size, p * R)
+        else:
+            dP_before[..., : len(used)] += Q[:, :, entry] * features[t][:n, None, feature]
         v = white @ found.v[t, :n, :, None]  # (n, d, 1)
         kept = np.flatnonzero(chunk.kept[t, :n])
         if len(kept):
