@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from itofit._checks import RNG, Float, generator
+from itofit._checks import RNG, Float, Int, generator
 from itofit.data.periods import wrapped
 from itofit.dynamics.mesh import Mesh
 from itofit.dynamics.motion import Motion
@@ -181,7 +181,7 @@ def _followed_paths(
 
 def _way_of_bridges(
     motion: Motion, before: Float, after: Float, targets: tuple[Region, ...], dt: float, rng: np.random.Generator
-) -> tuple[Float, Float]:
+) -> tuple[Float, Int]:
     """The share of a step (n,) after which paths enter a set first, infinite if they do not, and which set (n,)."""
     n, s = before.shape
     noise = rng.standard_normal((BETWEEN, n, s)).cumsum(axis=0) / np.sqrt(BETWEEN)

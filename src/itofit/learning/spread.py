@@ -217,7 +217,7 @@ def _ridged(solved: Solved) -> Iterator[_Ridged]:
     """The posterior with the ridges of each steepness; the first are those of the fit."""
     has_ridge = solved.group >= 0
     _, place = np.unique(solved.group[has_ridge], return_inverse=True)
-    n_groups = place.max(initial=-1) + 1
+    n_groups = int(place.max(initial=-1)) + 1
     own = solved.P[has_ridge]
     ridges = np.array([own[place == g].min() for g in range(n_groups)])
     penalty = own / ridges[place]

@@ -286,7 +286,7 @@ def sampled(sde: LearnedSDE, n: int, rng: RNG) -> SampledSDEs:
         )
     if sde.bootstrapped:
         chosen = np.bincount(random.permutation(n) % len(sde.members), minlength=len(sde.members))
-        return SampledSDEs([_copies(own, k) for own, k in zip(sde.members, chosen, strict=True) if k], seed)
+        return SampledSDEs([_copies(own, k) for own, k in zip(sde.members, chosen.tolist(), strict=True) if k], seed)
     shares = [len(range(k, n, len(members))) for k in range(len(members))]
     return SampledSDEs([_draws(own, k, random) for own, k in zip(members, shares, strict=True) if k], seed)
 

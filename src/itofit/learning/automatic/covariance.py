@@ -298,8 +298,8 @@ def _out_of_fold(
 def _range_of(model: NoiseModel, C: Float, S: Float, count: Float) -> tuple[Float, Float]:
     """Half of the smallest values that eigenvalues C (n, d) have on the data, and an upper limit (d,) of them."""
     if not model.shape.separate:
-        most = MARGIN * C.max() if np.isinf(model.most) else model.most
-        return 0.5 * np.quantile(C.min(axis=1, keepdims=True), 0.01, axis=0), np.full(model.shape.d, max(most, 1.0))
+        highest = MARGIN * float(C.max()) if np.isinf(model.most) else model.most
+        return 0.5 * np.quantile(C.min(axis=1, keepdims=True), 0.01, axis=0), np.full(model.shape.d, max(highest, 1.0))
     seen = S / count[:, None]
     most = MARGIN * np.minimum(C.max(axis=0), seen.max(axis=0))
     return 0.5 * np.quantile(C, 0.01, axis=0), np.maximum(most, 1.0)

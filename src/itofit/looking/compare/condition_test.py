@@ -279,7 +279,7 @@ def _noise_coefficients(sums: _Sums) -> _Coefficients:
     inverse = np.linalg.pinv(sums.A, hermitian=True)
     c = inverse @ sums.Az
     left = (sums.zz - c.T @ sums.Az) / (sums.n - len(c))
-    return _Coefficients(c.T.ravel(), np.kron(left, inverse))
+    return _Coefficients(c.T.ravel(), np.asarray(np.kron(left, inverse), dtype=np.float64))
 
 
 def _compared(a: _Coefficients, b: _Coefficients, degree: int) -> ConditionTest:

@@ -110,7 +110,7 @@ def _colours(ax: Axes, plane: Plane, values: Float, label: str) -> None:
         nearly = "" if differ <= EVEN_VALUES else f"\nto within {100 * NEARLY_EVEN:g} %"
         _one_value(ax, f"{lines(label, 26)}\nis {number_text(float(inside.mean()))} everywhere{nearly}")
         return
-    beyond = values.min() < low, values.max() > high
+    beyond = bool(values.min() < low), bool(values.max() > high)
     extend: Any = {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[beyond]
     look: dict[str, Any] = {"cmap": "RdBu_r" if signed else "cividis", "shading": "gouraud", "rasterized": True}
     mesh = ax.pcolormesh(plane.x, plane.y, values, vmin=low, vmax=high, **look)

@@ -208,7 +208,7 @@ def _sparse(trained: Trained, axis: int, edges: Float, periodic: bool) -> Bool:
     if periodic:
         counts[[0, -1]] = counts[[-2, 1]]
     inside = counts[1:-1]
-    least = max(SPARSE_ROWS, SPARSE_SHARE * inside.mean())
+    least = max(SPARSE_ROWS, SPARSE_SHARE * float(inside.mean()))
     if trained.each > 1:
         inside = np.median([counts[:-2], inside, counts[2:]], axis=0)
     return np.asarray(inside < least)
