@@ -31,12 +31,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit, logsumexp
+from scipy.special import expit, logit
 
 from itofit._checks import Float, Int
 from itofit.learning.automatic.evidence import Solved
 from itofit.learning.automatic.penalised import inverse_root
-from itofit.learning.automatic.sparsity import LEAST_SPREAD, share_of_terms
+from itofit.learning.automatic.sparsity import LEAST_SPREAD, log_sum, share_of_terms
 from itofit.model.training import SWITCHED_OFF
 
 STEP_OF_SIZES = 4.0
@@ -91,7 +91,7 @@ def _tried(places: Int, S: Float, r: Float, penalty: Float, variance: float, siz
     right = vectors.T @ (root * r)
     m = right / (known + ridge)  # (v, k)
     log_ratios = 0.5 * (right * m / variance - np.log1p(known / ridge)).sum(axis=1)
-    total = float(logsumexp(log_ratios))
+    total = float(log_sum(log_ratios))
     weight = np.exp(log_ratios - total)
     inner = (m.T * weight) @ m + variance * np.diag(weight @ (1 / (known + ridge)))
     turned = root[:, None] * vectors

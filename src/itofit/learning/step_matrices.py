@@ -13,6 +13,7 @@ from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.sigma import Sigma
 from itofit.learning.spread import Posterior
 from itofit.matrices.links import Spectrum
+from itofit.matrices.small_matrices import inverse_of_root
 from itofit.matrices.symmetric import entries, factors, symmetric
 from itofit.model.finite_step import Step, moments_of_step
 from itofit.waves.scaling import Scaling
@@ -57,7 +58,7 @@ def divergences(away: Float, grown: Float, h: Float) -> Float:
 
 def in_units(matrices: Float, sigma: Float) -> Float:
     """L⁻¹ M L⁻ᵀ with L Lᵀ = Σ: shape (n, d, d)."""
-    back = np.linalg.inv(factors(sigma))
+    back = inverse_of_root(factors(sigma))
     return symmetric(back @ matrices @ back.swapaxes(1, 2))
 
 

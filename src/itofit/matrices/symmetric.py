@@ -159,6 +159,8 @@ def with_eigenvalues(matrix: Float, unit: Float, change: Callable[[Float], Float
 
 def factors(sigma: Float) -> Float:
     """Cholesky factors of covariances (n, d, d), also where units differ or rounding has left them hardly definite."""
+    if sigma.shape[1] == 1 and (sigma > 0).all():
+        return np.sqrt(sigma)
     unit = np.sqrt(np.diagonal(sigma, axis1=1, axis2=2))[:, :, None]
     correlation = symmetric(sigma / (unit * unit.swapaxes(1, 2)))
     try:

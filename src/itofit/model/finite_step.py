@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from itofit._checks import Float
+from itofit.matrices.small_matrices import inverse_of_root
 from itofit.matrices.symmetric import factors, symmetric
 
 LEAST_SHARE = 0.05
@@ -132,7 +133,7 @@ def rates_of_change(jacobian: Float, unit: Float, *, underdamped: bool) -> Float
 def at_least(matrices: Float, sigma: Float, share: float = LEAST_SHARE) -> Float:
     """Symmetric matrices whose eigenvalues in units of Σ are raised to a share where they are less, all (n, d, d)."""
     root = factors(sigma)
-    back = np.linalg.inv(root)
+    back = inverse_of_root(root)
     white = symmetric(back @ matrices @ back.swapaxes(1, 2))
     try:  # far cheaper than eigenvalues, and usually all there is to do
         np.linalg.cholesky(white - share * np.eye(white.shape[1]))

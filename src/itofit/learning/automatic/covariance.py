@@ -245,9 +245,10 @@ def _limits_of(model: NoiseModel, judged: Parts, parts: Parts, count: Float, lea
         As for `Losses.limits`.
     """
     separate = model.shape.separate
-    tops = None if separate else Losses.of_largest(model, judged, count, most)
-    least_top = 0.5 * float(np.quantile(parts.C.max(axis=1), 0.01))
-    top = 0.0 if tops is None else tops.chosen_of_largest(least_top)
+    tops, top, least_top = None, 0.0, 0.0
+    if not separate:
+        tops, least_top = Losses.of_largest(model, judged, count, most), 0.5 * np.quantile(parts.C.max(axis=1), 0.01)
+        top = tops.chosen_of_largest(float(least_top))
     losses = Losses.of(model, judged, count, most, top)
     limits = losses.limits(least, most, top)
     C, Q = kept_eigenvalues(judged.C, limits, separate=separate) * count[:, None], judged.spectrum.Q

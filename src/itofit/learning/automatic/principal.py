@@ -278,8 +278,11 @@ def _principal(G: Float, places: Int, linear: Int) -> tuple[Float, Float]:
     most = float(np.diagonal(inner).sum())
     explained = np.zeros((len(linear), len(places)))
     if len(linear):
-        explained = scipy.linalg.lstsq(G[np.ix_(linear, linear)], G[np.ix_(linear, places)])[0]
-        inner = inner - G[np.ix_(places, linear)] @ explained
+        mixed = G[np.ix_(linear, places)]
+        # SciPy's solver takes longer to begin than one division does
+        alone = len(linear) == 1
+        explained = mixed / G[linear, linear] if alone else scipy.linalg.lstsq(G[np.ix_(linear, linear)], mixed)[0]
+        inner = inner - mixed.T @ explained
     values, vectors = scipy.linalg.eigh(inner, check_finite=False)
     kept = values > LEAST_VARIANCE * max(most, LEAST_VARIANCE)  # a group may be constant on the data
     part = np.zeros((len(G), int(kept.sum())))

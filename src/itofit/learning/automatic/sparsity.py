@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit, logsumexp, softmax
+from scipy.special import expit, logit, softmax
 
 from itofit._checks import Float
 
@@ -45,7 +45,7 @@ class OddsOfZero(NamedTuple):
 
     def given(self, squares: Float) -> Float:
         """K (…), at most MOST_ODDS, of estimates that are z standard errors away from zero, from z² (…)."""
-        other = logsumexp(self.log_shares + _log_densities(squares, self.spreads), axis=-1)
+        other = log_sum(self.log_shares + _log_densities(squares, self.spreads))
         return np.asarray(np.exp(np.minimum(self.log_odds - 0.5 * squares - other, np.log(MOST_ODDS))))
 
 
@@ -67,6 +67,15 @@ def odds_of_zero(squares: Float) -> OddsOfZero:
 def _log_densities(squares: Float, spreads: Float) -> Float:
     """Logarithms (…, k) of normal densities of variances (k,) at places with the squares (…), up to a constant."""
     return np.asarray(-0.5 * (np.asarray(squares)[..., None] / spreads + np.log(spreads)))
+
+
+def log_sum(logarithms: Float) -> Float:
+    """The logarithm (…) of the sum along the last axis of what has finite logarithms (…, k).
+
+    SciPy's `logsumexp` takes ten times as long for so few.
+    """
+    top = logarithms.max(axis=-1)
+    return np.asarray(top + np.log(np.exp(logarithms - top[..., None]).sum(axis=-1)))
 
 
 def share_of_terms(n_in_use: int, log_ratios: Float) -> float:

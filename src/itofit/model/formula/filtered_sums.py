@@ -37,6 +37,7 @@ from itofit._blocks import one_blas_thread
 from itofit._checks import Float
 from itofit.data.passes import Data, add_up
 from itofit.data.periods import endless
+from itofit.matrices.small_matrices import inverse_of_root, lower_root
 from itofit.matrices.symmetric import entries, factors
 from itofit.model.finite_step import START_WEIGHT, Scheme
 from itofit.model.formula.library import Term, values_of
@@ -44,7 +45,6 @@ from itofit.model.formula.lines import Slot
 from itofit.model.hidden.gaussian_step import with_held
 from itofit.model.hidden.observed import Observed, Observer
 from itofit.model.hidden.sensitivities import Normal, error_directions, of_drift, of_noise
-from itofit.model.hidden.small_matrices import inverse_of_root, lower_root
 from itofit.model.hidden.tracking import Filtered
 from itofit.model.hidden.windows import Chunk, InOrder, Overlapping
 

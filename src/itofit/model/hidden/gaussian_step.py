@@ -33,8 +33,8 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.data.periods import wrapped
+from itofit.matrices.small_matrices import inverse_of_root, lower_root, turned
 from itofit.model.finite_step import LEAST_SHARE, START_WEIGHT, Scheme, at_least
-from itofit.model.hidden.small_matrices import inverse_of_root, lower_root, turned
 
 Functions = Callable[[Float], tuple[Float, Float]]
 """Points (n, m) to f (n, d) and Σ (n, d, d)."""

@@ -32,8 +32,8 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, Int
+from itofit.matrices.small_matrices import inverse_of_root, lower_root
 from itofit.matrices.symmetric import entries
-from itofit.model.hidden.small_matrices import inverse_of_root, lower_root
 from itofit.model.hidden.tracking import Filtered
 from itofit.model.hidden.windows import Chunk
 

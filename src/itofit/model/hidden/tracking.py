@@ -28,8 +28,8 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit.data.periods import nearest_image
+from itofit.matrices.small_matrices import inverse_of, inverse_of_root, lower_root, turned
 from itofit.model.hidden.gaussian_step import GaussianStep
-from itofit.model.hidden.small_matrices import inverse_of, inverse_of_root, lower_root, turned
 from itofit.model.hidden.windows import Chunk
 
 

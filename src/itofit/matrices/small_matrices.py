@@ -1,6 +1,7 @@
 """Roots and inverses of many small symmetric matrices, by formulas where they have one or two rows.
 
-A filter needs them for a few hundred states at each of its steps, where calls of LAPACK would take most of its time.
+A filter needs them for a few hundred states at each of its steps, and the steps of an equation for thousands of places;
+calls of LAPACK would take most of their time.
 """
 
 from __future__ import annotations
