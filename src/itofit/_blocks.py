@@ -26,6 +26,7 @@ BLOCK_ROWS = 1024  # a block of 2K = 256 features is 2 MB: it stays in the cache
 CHUNK_ROWS = 2048  # fewer are not worth a thread
 MAX_CHUNKS = 8  # for machines of up to eight cores; more chunks of one block would be short
 RESULT_BYTES = 150_000_000  # of all chunks together
+LEAST_TASK = 4_000_000  # multiplications, a third of a millisecond or so; less is not worth a thread
 
 
 @cache
@@ -151,9 +152,9 @@ def map_chunks(
         return list(_pool(os.getpid(), threads, level).map(work, chunks))
 
 
-def map_tasks(work: Callable[[int], T], tasks: Sequence[int], n_rows: int) -> list[T]:
-    """`work` on each of a few independent tasks over `n_rows` rows, in parallel if that is worth it."""
-    threads = min(n_threads(), len(tasks)) if n_rows >= CHUNK_ROWS else 1
+def map_tasks(work: Callable[[int], T], tasks: Sequence[int], multiplications: int) -> list[T]:
+    """`work` on each of a few independent tasks, in parallel if each takes enough multiplications to be worth it."""
+    threads = min(n_threads(), len(tasks)) if multiplications >= LEAST_TASK else 1
     with one_blas_thread:
         if threads <= 1:
             return [work(task) for task in tasks]

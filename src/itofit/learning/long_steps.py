@@ -36,7 +36,7 @@ LONGEST = 0.7
 """h ‖∇f‖ up to which steps can be followed."""
 ITERATIONS = 1
 """Of the search for frequencies: waves that stand out and long ones tell how fast a drift changes."""
-ROWS = 4_000
+ROWS = 3_000
 """Transitions that it is made on, where they are not gathered on a grid: enough for a rate within a few percent."""
 PLACES = 2_000
 """Transitions, about so many, at whose places gradients are taken, and long ones that are compared with the drift."""

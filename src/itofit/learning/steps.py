@@ -346,7 +346,8 @@ class _Places:
         """Variances of what the noise of the drift makes of (∇f) Σ + Σ (∇f)ᵀ, in units of C: shape (n, d, d)."""
         unit = np.sqrt(np.diagonal(self.C, axis1=1, axis2=2))
         crosses = self.during(state.step).crosses
-        columns = map_tasks(lambda j: function_variances(crosses[j], state.noise), range(len(crosses)), crosses[0].size)
+        work = crosses[0].size * crosses.shape[-1]
+        columns = map_tasks(lambda j: function_variances(crosses[j], state.noise), range(len(crosses)), work)
         one_way = np.stack(columns, axis=1)
         both = one_way + one_way.swapaxes(1, 2)
         own = np.arange(unit.shape[1])

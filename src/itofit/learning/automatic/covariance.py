@@ -47,6 +47,8 @@ MARGIN = 10.0
 """Upper limit of decoupled entries of C, relative to the largest value on the data and to the largest product."""
 MARGIN_OF_TRACE = 1.0
 """Upper limit of the eigenvalues of a full C, relative to the largest trace on the data."""
+WORK_OF_LOSS = 100
+"""Multiplications that take as long as the loss of one entry, of its eigenvalues and logarithms most of all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,4 +387,4 @@ def losses_of_trials(fit: CovarianceFit, trials: list[Float], X: Float, S: Float
         parts = fit.model.parts(products.values(trials[which]), products.S)
         return Losses.of(fit.model, parts, products.count, fit.limits[1], fit.top)
 
-    return tuple(map_tasks(of, range(len(trials)), len(S)))
+    return tuple(map_tasks(of, range(len(trials)), (X.shape[1] + WORK_OF_LOSS) * S.size))

@@ -283,7 +283,7 @@ def _principal(G: Float, places: Int, linear: Int) -> tuple[Float, Float]:
         alone = len(linear) == 1
         explained = mixed / G[linear, linear] if alone else scipy.linalg.lstsq(G[np.ix_(linear, linear)], mixed)[0]
         inner = inner - mixed.T @ explained
-    values, vectors = scipy.linalg.eigh(inner, check_finite=False)
+    values, vectors = np.linalg.eigh(inner)
     kept = values > LEAST_VARIANCE * max(most, LEAST_VARIANCE)  # a group may be constant on the data
     part = np.zeros((len(G), int(kept.sum())))
     part[places] = vectors[:, kept] / np.sqrt(values[kept])

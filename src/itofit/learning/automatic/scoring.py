@@ -92,9 +92,8 @@ def scored(scoring: Scoring, products: Products, basis: Basis, ridge: float | No
             new = together.solution(P)
         else:
             new = np.column_stack([penalised_solution(A, b, P[:, j]) for j, (A, b) in enumerate(systems)])
-        on = np.where(P < SWITCHED_OFF, P, 0.0)  # what was just switched off is on its way to zero
         change = products.values(new - B)
-        share, gain, parts = _share_of_step(model, (B, new - B), (H, change), on, parts, products)
+        share, gain, parts = _share_of_step(model, (B, new - B), (H, change), P, parts, products)
         reused = together is not None and together.age > 0
         if not share.any() and not reused:
             return Scoring(model, B, new_ridges, P)  # up to rounding no step improves on what there is
@@ -207,7 +206,8 @@ def _share_of_step(
 ) -> tuple[Float, Float, Parts]:
     """How much of a step to take, what it gains, and the parts at its end.
 
-    The first two are one number for all entries, or one for each if they are separate.
+    The first two are one number for all entries, or one for each if they are separate. What was just switched off is on
+    its way to zero, and a step need not gain what that costs.
 
     Parameters
     ----------
@@ -221,7 +221,14 @@ def _share_of_step(
     products : Products
     """
     (B, step), (H, change), count = amplitudes, values, products.count
-    loss = model.nlls(parts, count) + model.together(0.5 * (P * B**2).sum(axis=0))
+    off = P >= SWITCHED_OFF
+    P = np.where(off, 0.0, P)
+    loss = model.nlls(parts, count)
+    dropped = np.where(off, B, 0.0)
+    if dropped.any():
+        without = model.nlls(model.parts(H - products.values(dropped), products.S), count)
+        loss = np.fmax(loss, np.where(np.isfinite(without), without, loss))
+    loss = loss + model.together(0.5 * (P * B**2).sum(axis=0))
     share = model.link.largest_share(H, change, model.shape, model.most)
     for _ in range(MOST_HALVINGS[model.shape.separate]):
         penalty = model.together(0.5 * (P * (B + share * step) ** 2).sum(axis=0))
@@ -284,7 +291,7 @@ class Lefts:
             A[np.ix_(on, on)], b[on] = weighted_system(ones[:, on], weight[:, j], z[:, j])
             return A, b
 
-        return map_tasks(system, range(len(in_use)), len(ones))
+        return map_tasks(system, range(len(in_use)), ones.size * size)
 
     def _half_gram(self, used: npt.NDArray[np.bool_]) -> Float:
         """Σ n/2 (1, X)(1, X)ᵀ, zero but for some amplitudes (R + 1,) and perhaps others."""

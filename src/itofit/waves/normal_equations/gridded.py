@@ -128,24 +128,12 @@ class GriddedNormalEquations:
     def gram(self, omega: Float) -> tuple[Complex, Complex]:
         """The lower triangle of SᴴS of shape (K, K), and Sᴴy of shape (K, p)."""
         with one_blas_thread:
-            with self._lock:
-                self._enlarge(omega)
-                if self._gram_sums is None:
-                    self._gram_sums = self._cheapest_for_gram(len(omega))
-                sums = self._gram_sums
-            return sums.gram(omega)
+            return self._sums_for_gram(omega, len(omega)).gram(omega)
 
     def real_gram(self, omega: Float) -> tuple[Float, Float]:
-        """[C D]ᵀ[C D] of shape (2K, 2K) and [C D]ᵀy of shape (2K, p), from φ(ω_l − ω_k) and φ(ω_l + ω_k)."""
-        K = len(omega)
-        gram, right = self.gram(np.concatenate([omega, -omega]))
-        lower = np.tril(gram[:K, :K])
-        minus, plus = lower + np.tril(lower, -1).conj().T, gram[K:, :K]
-        G = np.empty((2 * K, 2 * K))
-        G[:K, :K], G[K:, K:] = 0.5 * (minus + plus).real, 0.5 * (minus - plus).real
-        G[:K, K:] = 0.5 * (minus + plus).imag
-        G[K:, :K] = G[:K, K:].T
-        return G, np.concatenate([right[:K].real, -right[:K].imag])
+        """[C D]ᵀ[C D] of shape (2K, 2K) and [C D]ᵀy of shape (2K, p)."""
+        with one_blas_thread:
+            return self._sums_for_gram(omega, 2 * len(omega)).real_gram(omega)
 
     def solve(self, omega: Float, ridge: float) -> Complex:
         """β̂ of shape (K, p) with (SᴴS + λN I) β̂ = Sᴴy."""
@@ -162,6 +150,14 @@ class GriddedNormalEquations:
             if isinstance(sums, DirectNormalEquations):
                 return sums.mse(omega, beta)
             return sums.squared_error(omega, beta) / (self.total * self.n_outputs)
+
+    def _sums_for_gram(self, omega: Float, n_features: int) -> PolynomialSums | TableSums:
+        """What makes Gram matrices at these frequencies, and was the cheapest for so many features when it was made."""
+        with self._lock:
+            self._enlarge(omega)
+            if self._gram_sums is None:
+                self._gram_sums = self._cheapest_for_gram(n_features)
+            return self._gram_sums
 
     def _enlarge(self, omega: Float) -> None:
         """Make the box hold these frequencies, if it does not yet."""

@@ -86,6 +86,12 @@ class PolynomialSums:
         right.real, right.imag = b[:, :n] @ self.Y[:n], -(b[:, n:] @ self.Y[n:])
         return scipy.linalg.blas.zherk(1.0, C.T, trans=2, lower=1), right
 
+    def real_gram(self, omega: Float) -> tuple[Float, Float]:
+        """[C D]ᵀ[C D] of shape (2K, 2K) and [C D]ᵀy of shape (2K, p): cosines are even, sines odd."""
+        b, n = self._coefficients(omega), self.n_even
+        CD = np.concatenate([b[:, :n] @ self.L[:n], b[:, n:] @ self.L[n:]])
+        return CD @ CD.T, np.concatenate([b[:, :n] @ self.Y[:n], b[:, n:] @ self.Y[n:]])
+
     def _coefficients(self, omega: Float) -> Float:
         """B of shape (K, R): B_a(ω_k) is b_ka, times i where |a| is odd."""
         b = cosine_sine_expansion(0.5 * omega[:, 0], self.sizes[0]).take(self.a[:, 0], axis=1)

@@ -117,6 +117,28 @@ class TableSums:
         map_chunks(interpolate, len(rows), chunk_rows=4096)
         return gram, self._interpolated(self.psi, list(-omega.T)).reshape(-1, K).T
 
+    def real_gram(self, omega: Float) -> tuple[Float, Float]:
+        """[C D]ᵀ[C D] of shape (2K, 2K) and [C D]ᵀy of shape (2K, p), from φ(ω_l − ω_k) and φ(ω_l + ω_k)."""
+        K = len(omega)
+        rows, cols = _lower_triangle(K)
+        minus, plus = np.empty((K, K), dtype=complex), np.empty((K, K), dtype=complex)
+
+        def interpolate(chunk: slice) -> None:
+            k, other = rows[chunk], cols[chunk]
+            both = [(column.take(other), column.take(k)) for column in omega.T]
+            there = [np.concatenate([second - first, second + first]) for second, first in both]
+            difference, total = np.split(self._interpolated(self.phi, there), 2)
+            minus[k, other], minus[other, k] = difference, difference.conj()
+            plus[k, other] = plus[other, k] = total
+
+        map_chunks(interpolate, len(rows), chunk_rows=2048)
+        G = np.empty((2 * K, 2 * K))
+        G[:K, :K], G[K:, K:] = 0.5 * (minus + plus).real, 0.5 * (minus - plus).real
+        G[:K, K:] = 0.5 * (minus + plus).imag
+        G[K:, :K] = G[:K, K:].T
+        right = self._interpolated(self.psi, list(-omega.T)).reshape(-1, K).T
+        return G, np.concatenate([right.real, -right.imag])
+
     def _interpolated(self, table: Complex, omega: list[Float]) -> Complex:
         """A table, or a stack of them, at frequencies given by D columns of shape (n,)."""
         n_tables = len(table) if table.ndim > len(omega) else 1
