@@ -226,3 +226,23 @@ def test_a_sample_of_what_is_on_a_grid_is_kept_with_its_folds():
     np.testing.assert_array_equal(sample.h, data.h[rows_of])
     np.testing.assert_array_equal(sample.increments, data.increments[rows_of])
     np.testing.assert_array_equal(sample.fold, fold[rows_of])
+
+
+@pytest.mark.parametrize("n_groups", [None, 9])
+@pytest.mark.parametrize("limit", [3_000, 10**9])
+def test_transitions_of_a_grid_may_stand_alone_and_keep_their_folds(limit, n_groups):
+    """So that products under a drift without a fold are those of transitions that it has not seen."""
+    data = row_numbers(some(n=cells.MOST_ROWS + 1, m=2, n_groups=n_groups))
+    plan, on_grid = gathered(data)
+    alone = plan.ungathered(limit)
+    assert plan.gathered
+    found = alone.gather(data, increments, QUIET, "reading")
+    assert len(found.u) == min(limit, len(data))
+    assert (found.count == 1).all()
+    assert found.sample is None
+    kept = found.sums[:, 0].astype(int) - 1
+    assert len(np.unique(kept)) == len(kept)
+    np.testing.assert_allclose(found.u, plan.scaling.points(data.inputs[kept]), atol=1e-12)
+    _, fold = plan._places(data, plan.scaling.points(data.inputs), 0)
+    np.testing.assert_array_equal(found.fold, fold[kept])
+    assert set(np.unique(on_grid.fold)) == set(np.unique(found.fold))

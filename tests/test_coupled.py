@@ -8,9 +8,10 @@ from itofit.learning.automatic.coupled import WeightedSum, normal_matrix, weight
 from itofit.learning.automatic.evidence import first_ridges
 from itofit.learning.automatic.principal import principal_features
 from itofit.learning.automatic.products import NoiseModel, Products
-from itofit.learning.automatic.scoring import Scoring, Together, scored
+from itofit.learning.automatic.scoring import Scoring, Together, _share_of_step, scored
 from itofit.matrices.links import LINKS, Shape
 from itofit.matrices.symmetric import entries, outer_entries
+from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
 
 
@@ -138,3 +139,29 @@ def test_fits_end_where_they_do_with_left_sides_of_their_own(link, monkeypatch):
         nll = model.nll(model.parts(products.values(B), products.S), products.count)
         losses.append(nll + 0.5 * (P * B**2).sum())
     assert losses[1] == pytest.approx(losses[0], abs=2 * scoring.LEAST_LIKELIHOOD_GAIN)
+
+
+@pytest.mark.parametrize("link", list(LINKS))
+def test_a_step_need_not_gain_what_it_costs_to_drop_what_was_switched_off(link, monkeypatch):
+    model, products, basis = noisy_products(link)
+    products = products.with_added(1e-2, np.equal(*entries("full", 2)))
+    _, B, _, _ = scored(started(model, products, basis), products, basis, 1e-6)
+    largest = 1 + np.argmax(np.abs(B[1:, 0]))
+    H, parts = products.values(B), model.parts(products.values(B), products.S)
+
+    def share(P, step):
+        return _share_of_step(model, (B, step), (H, products.values(step)), P, parts, products)
+
+    dropping, ridges = np.zeros_like(B), np.zeros_like(B)
+    dropping[largest, 0] = -B[largest, 0]
+    assert share(ridges, dropping)[0].max() < 1  # it costs, as the amplitude says something
+    ridges[largest, 0] = SWITCHED_OFF
+    assert share(ridges, dropping)[0].max() < 1  # it costs more than what the data tell nothing of
+    monkeypatch.setattr(scoring, "COST_OF_DROPPING", 1e4)
+    whole, gain, there = share(ridges, dropping)
+    assert (whole == 1).all()
+    assert gain == pytest.approx(0.0, abs=1e-6)
+    assert model.nll(there, products.count) > model.nll(parts, products.count) + 1
+    worse = dropping.copy()
+    worse[0, 0] -= 0.5  # and what costs more than that is taken in part or not at all
+    assert share(ridges, worse)[0].max() < 1

@@ -3,12 +3,15 @@
 Each test says which constant it pins and how often it would fail for other seeds. Seeds are fixed.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import itofit
 from itofit import Transitions, fit
 from itofit.learning.automatic.candidates import Trial, regions, simplest_of_the_best, steadiest_trace
+from itofit.learning.automatic.grid_residuals import noise_changes_within_cells
 from itofit.learning.automatic.search import simplest
 from itofit.learning.followed import lengths_chosen
 
@@ -96,6 +99,40 @@ def test_a_large_standard_error_does_not_excuse_a_large_loss():
     simple, other = trial(losses), trial(np.zeros(30))
     assert simple.tolerance(other, 1e9) > 36 / 2  # of a million times as many transitions it would not matter
     assert simplest_of_the_best([simple, other], 30.0) is other
+
+
+# Σ that turns within cells
+
+
+def test_noise_that_turns_changes_within_cells_though_its_variances_hardly_do():
+    """In a cell of a hundredth of the range the direction turns by 0.01: 25 times the variance of 1/500 across it."""
+    sample = SimpleNamespace(u=np.random.default_rng(0).uniform(-0.5, 0.5, (4000, 2)))
+
+    def turning(weak, turns=1):
+        def at(u):
+            angle = turns * u[:, 0] + 0.8
+            axis = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+            return axis[:, :, None] * axis[:, None, :] * (1 - weak**2) + weak**2 * np.eye(2)
+
+        return noise_changes_within_cells(SimpleNamespace(sample=sample), SimpleNamespace(at=at, constant=False), 100)
+
+    assert turning(1 / 500)
+    assert not turning(1 / 500, turns=0.01)
+    assert not turning(1 / 5)
+
+
+def test_a_full_covariance_that_turns_is_learned_from_single_transitions():
+    """On the grid the smallest variance came out 1.15 to 1.17 times as large in each of four data sets, and with 60,000
+    transitions 1.34 to 1.36 times: the more of them a cell holds the less they say of its direction."""
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-1, 1, (24_000, 2)) + 1.5
+    angle = 1.5 * x[:, 0]
+    c, s = np.cos(angle), np.sin(angle)
+    sigma = np.stack([np.stack([c, -s / 300], axis=1), np.stack([s, c / 300], axis=1)], axis=1)
+    dx = np.sqrt(1e-3) * (sigma @ rng.normal(size=(len(x), 2, 1)))[:, :, 0]
+    learned = fit(Transitions(x, dx, 1e-3), rng=0, correct_step=False)
+    smallest = np.linalg.eigvalsh(learned.covariance(x))[:, 0] * 300**2
+    assert 0.95 < np.median(smallest) < 1.05
 
 
 # Whether the noises of outputs are taken to be correlated where their drifts are learned

@@ -13,6 +13,7 @@ from itofit._checks import DataWarning
 from itofit._progress import Progress
 from itofit.data.following import follows
 from itofit.data.survey import survey
+from itofit.learning.automatic import few_data
 from itofit.learning.automatic.method import Automatic
 from itofit.learning.noisy import noisy_model, through_noise
 from itofit.learning.noisy.noise_test import LEVEL, lag_products, p_of_gain
@@ -357,7 +358,7 @@ def test_errors_must_gain_more_where_each_amplitude_has_few_observations(few, mo
     """States behind the observations may be drawn so that they suit any of many amplitudes."""
     data, sde = few
     some = tracks(wells(3, 60, 3, sd=0.1)[1])
-    monkeypatch.setattr(through_noise, "ENOUGH_ROWS", 150)
+    monkeypatch.setattr(few_data, "ENOUGH_ROWS", 150)
     assert itofit.fit(some, rng=0).measurement_noise is not None
     monkeypatch.setattr(through_noise, "CLEAR_GAIN", 50.0)
     assert itofit.fit(some, rng=0).measurement_noise is None

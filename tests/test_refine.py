@@ -25,8 +25,9 @@ from itofit.learning.automatic.evidence import amplitude_ridges
 from itofit.learning.automatic.limits import FLOORS, HARDLY_WORSE, Losses, cell_nll
 from itofit.learning.automatic.principal import principal_features, with_intercept
 from itofit.learning.automatic.products import NoiseModel, Products
+from itofit.learning.automatic.scoring import Together
 from itofit.matrices.links import IDENTITY, LINKS, Shape, covariance_at
-from itofit.matrices.symmetric import raised
+from itofit.matrices.symmetric import entries, raised
 from itofit.model.training import SWITCHED_OFF
 from itofit.waves.normal_equations import DirectNormalEquations
 
@@ -664,6 +665,30 @@ def test_another_step_on_more_data_improves_on_their_likelihood(link, shape):
         truth = varying(u) * np.eye(2)
         assert np.mean((new.at(X) - truth) ** 2) < 0.8 * np.mean((fit.at(X) - truth) ** 2)
     np.testing.assert_array_equal(new.ridges, fit.ridges)
+
+
+@each_link
+def test_another_step_moves_coupled_entries_together(link):
+    """A whole step is that of `scored`, whose left side knows how entries depend on each other."""
+    basis, products = products_of(varying, U, FULL)
+    fit = fit_covariance(products, basis, link, FULL)
+    X, S = products.ones[:, 1:], products.S
+    sums = reduce(added, [ScoringSums.of(fit, X[part], S[part]) for part in (slice(0, 170), slice(170, None))])
+    tried = []
+
+    def losses(trials):
+        tried.extend(trials)
+        return list(losses_of_trials(fit, trials, X, S))
+
+    rescored(fit, basis, sums, losses)
+    in_use = np.array([own.P < SWITCHED_OFF for own in fit.systems])
+    H, more = products.ones @ fit.B, products.with_added(fit.added, np.equal(*entries("full", 2)))
+    if link is IDENTITY:
+        H = covariance_at(H, link, FULL, fit.limits)[0][:, [0, 1, 1], [0, 0, 1]]
+    step = Together.of(fit.model, more, (fit.B, H), fit.model.parts(H, more.S), in_use)
+    P = np.stack([amplitude_ridges(ridges[None], basis) for ridges in fit.ridges])
+    np.testing.assert_allclose(tried[-1], step.solution(P.T), rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(tried[0], fit.B)
 
 
 def test_another_step_that_does_not_help_is_not_made():

@@ -18,10 +18,11 @@ def frame_of(names: Sequence[str], rows: Iterable[Sequence[Any]], purpose: str) 
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
 
     def series(values: Sequence[Any]) -> Any:  # noqa: ANN401
+        column = column_of(values)
         try:
-            return pandas.Series(column_of(values))
+            return pandas.Series(column)
         except OverflowError:  # pandas 2, of whole numbers of many digits
-            return pandas.Series(column_of(values), dtype=object)
+            return pandas.Series(column, dtype=object)
 
     return pandas.DataFrame({name: series(values) for name, values in zip(names, columns, strict=True)})
 

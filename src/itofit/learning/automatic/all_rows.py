@@ -5,7 +5,7 @@ Three passes: normal equations of the drift, one scoring step of the covariance,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeVar
 
@@ -97,8 +97,8 @@ class AllRows:
 
         return resolved_drift(self._pass(equations, "drift"), parts, self.basis, drift)
 
-    def improved(self, drift: Drift) -> Functions:
-        """Drift and covariance with amplitudes from all transitions."""
+    def improved(self, drift: Drift, others: Sequence[Float] = ()) -> Functions:
+        """Drift and covariance with amplitudes from all transitions, or with other ones of Σ that are more likely."""
         drift = self.improved_drift(drift)
         fit, inverse, features = self.sigma.fit, np.linalg.inv(self.sigma.L), self.features
         intercept, c = drift.intercept, np.ascontiguousarray(drift.c)  # as it is after it was sent to workers
@@ -115,7 +115,7 @@ class AllRows:
             return list(self._pass(of_part, "covariance"))
 
         sums = self._pass(lambda part, number: ScoringSums.of(fit, *products(part, number)), "covariance")
-        return Functions(drift, self.sigma._replace(fit=rescored(fit, self.sigma.basis, sums, losses)))
+        return Functions(drift, self.sigma._replace(fit=rescored(fit, self.sigma.basis, sums, losses, others)))
 
     def _pass(self, function: Callable[[Transitions, int], T], label: str) -> T:
         """The sum of function(part, number of the part) over all rows, part by part within each block."""

@@ -15,6 +15,7 @@ track is cut into five: what lies between two transitions that follow each other
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -128,6 +129,13 @@ class Plan:
         """The same for a subset of n transitions."""
         return Plan(self.survey, self.scaling, self.seed, n, few=self.few)
 
+    def ungathered(self, n: int) -> Plan:
+        """The same folds for transitions that are not gathered, n of them at most."""
+        other = copy(self)
+        other.gathered, other.drawn = False, self.n_rows > n
+        other.split = Split(self.seed, self.n_rows, min(n, self.n_rows), 1)
+        return other
+
     @property
     def follows_tracks(self) -> bool:
         """Whether transitions of tracks are on a grid of several inputs.
@@ -161,11 +169,12 @@ class Plan:
 
         def of_block(block: Transitions, number: int) -> tuple[Float | list[Float], Float | float, list[Float]]:
             u, sample = self.scaling.points(block.inputs), []
-            if self.gathered:
+            if self.gathered or self.fold_of_cell is not None:
                 place, fold = self._places(block, u, number)
-                sample = [self._sampled(block, u, fold, number)]
             else:
                 fold = self.folds(block, number)
+            if self.gathered:
+                sample = [self._sampled(block, u, fold, number)]
             if self.drawn:
                 rows = np.flatnonzero(self.split.parts(number) != LEFT_OUT)
                 if not len(rows):

@@ -16,12 +16,13 @@ ridges     P               (R + 1, p): of every amplitude
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from itofit._blocks import map_tasks, one_blas_thread
 from itofit._checks import Float
@@ -31,7 +32,15 @@ from itofit.learning.automatic.limits import Losses, cell_nll, kept_eigenvalues
 from itofit.learning.automatic.penalised import penalised_solution, solve_penalised
 from itofit.learning.automatic.principal import NO_FEATURES, Basis
 from itofit.learning.automatic.products import NoiseModel, Parts, Products
-from itofit.learning.automatic.scoring import STEPS_OF_FREEDOM, Lefts, Scoring, scored, systems_of
+from itofit.learning.automatic.scoring import (
+    MOST_COUPLED,
+    STEPS_OF_FREEDOM,
+    Lefts,
+    Scoring,
+    Together,
+    scored,
+    systems_of,
+)
 from itofit.learning.spread import mean_squares
 from itofit.matrices.links import LINKS, Link, Shape, covariance_at
 from itofit.matrices.symmetric import entries
@@ -47,6 +56,10 @@ MARGIN = 10.0
 """Upper limit of decoupled entries of C, relative to the largest value on the data and to the largest product."""
 MARGIN_OF_TRACE = 1.0
 """Upper limit of the eigenvalues of a full C, relative to the largest trace on the data."""
+SHARES_OF_STEP = (0.0, 0.25, 0.5, 1.0)
+"""Of one more step on other data, of which the best is taken."""
+MOST_TOGETHER = 1_024
+"""Amplitudes of coupled entries that one step on other data moves together: sums over these data take 8 MB."""
 WORK_OF_LOSS = 100
 """Multiplications that take as long as the loss of one entry, of its eigenvalues and logarithms most of all."""
 
@@ -98,6 +111,13 @@ class CovarianceFit:
         """The amplitudes of the features, shape (R, p)."""
         return self.B[1:]
 
+    @property
+    def moved_together(self) -> npt.NDArray[np.bool_] | None:
+        """Which amplitudes (p, R + 1) one more step moves, if it moves coupled entries together and not one by one."""
+        in_use = np.array([own.P < SWITCHED_OFF for own in self.systems])
+        few = self.shape.n_entries <= MOST_COUPLED and in_use.sum() <= MOST_TOGETHER
+        return in_use if few and not self.shape.separate else None
+
     def at(self, X: Float) -> Float:
         """C for features X of shape (n, R): shape (n, d, d)."""
         return self.of_sums(X @ self.c)
@@ -117,6 +137,7 @@ def fit_covariance(
     shape: Shape,
     ridge: float | None = None,
     start: CovarianceFit | None = None,
+    most: float = np.inf,
 ) -> CovarianceFit:
     """Minimise the likelihood over H at given frequencies, with ridges of largest evidence.
 
@@ -131,9 +152,11 @@ def fit_covariance(
         Algorithm 1's λ, instead of ridges of largest evidence.
     start : CovarianceFit, optional
         Where to start from; a constant Σ if left out.
+    most : float
+        Upper limit of the eigenvalues of C, beside what the products say of it.
     """
     basis = basis or NO_FEATURES
-    model = NoiseModel(link, shape, most=_largest_eigenvalue(products, basis, shape, ridge))
+    model = NoiseModel(link, shape, most=min(most, _largest_eigenvalue(products, basis, shape, ridge)))
     diagonal = np.equal(*entries(shape.structure, shape.d))
     constant = np.zeros((products.ones.shape[1], shape.n_entries))
     constant[0] = link.at_one * diagonal
@@ -154,7 +177,7 @@ def fit_covariance(
         if best.cv_nll <= loss_of_one or not products.ones.shape[1] > 1 or ridge is not None:
             return best
         if start is not None and (start.ridges < SWITCHED_OFF).any():  # which may lead astray
-            return fit_covariance(products, basis, link, shape, ridge)
+            return fit_covariance(products, basis, link, shape, ridge, most=most)
         off, P = np.full_like(scoring.ridges, SWITCHED_OFF), np.full_like(constant, SWITCHED_OFF)
         P[0] = 0.0
         same_everywhere = _judged(Scoring(model, constant, off, P), products, products.S, 0.0, basis, None)
@@ -333,6 +356,8 @@ class ScoringSums(NamedTuple):
     b: Float  # (p, R + 1)
     squares: Float  # (p,): weighted squares of what the fit leaves over
     n: int
+    A_together: Float  # (q, q): of all amplitudes in use of coupled entries; (0, 0) if each is moved alone
+    b_together: Float  # (q,)
 
     @classmethod
     def of(cls, fit: CovarianceFit, X: Float, S: Float) -> ScoringSums:
@@ -342,10 +367,15 @@ class ScoringSums(NamedTuple):
         H = products.values(fit.B)
         if fit.link.linear:  # which may leave its limits at places that were not fitted
             H = covariance_at(H, fit.link, fit.shape, fit.limits)[0][:, rows, cols]
-        parts = fit.model.parts(H, S + fit.added * (rows == cols))
+        S = S + fit.added * (rows == cols)
+        parts = fit.model.parts(H, S)
         systems, weight, z = systems_of(fit.model, products, H, parts)
         A, b = (np.stack(sides) for sides in zip(*systems, strict=True))
-        return cls(A, b, (weight * (z - H) ** 2).sum(axis=0), len(H))
+        in_use, A_together, b_together = fit.moved_together, np.empty((0, 0)), np.empty(0)
+        if in_use is not None:
+            step = Together.of(fit.model, products._replace(S=S), (fit.B, H), parts, in_use)
+            A_together, b_together = step.A, step.b[in_use]
+        return cls(A, b, (weight * (z - H) ** 2).sum(axis=0), len(H), A_together, b_together)
 
 
 def _single(X: Float, S: Float) -> Products:
@@ -354,7 +384,11 @@ def _single(X: Float, S: Float) -> Products:
 
 
 def rescored(
-    fit: CovarianceFit, basis: Basis | None, sums: ScoringSums, losses: Callable[[list[Float]], list[Losses]]
+    fit: CovarianceFit,
+    basis: Basis | None,
+    sums: ScoringSums,
+    losses: Callable[[list[Float]], list[Losses]],
+    others: Sequence[Float] = (),
 ) -> CovarianceFit:
     """One more scoring step on other data, with the same ridges, as far as it improves on their likelihood.
 
@@ -366,11 +400,17 @@ def rescored(
         Of the data.
     losses : callable
         The sum of `losses_of_trials` over them, for amplitudes to try.
+    others : sequence of arrays of shape (R + 1, p)
+        Amplitudes to try as well.
     """
     features = basis or NO_FEATURES
     P = np.stack([amplitude_ridges(ridges[None], features) for ridges in fit.ridges])
-    new = np.column_stack([penalised_solution(sums.A[j], sums.b[j], P[j]) for j in range(len(P))])
-    trials = [fit.B + step * (new - fit.B) for step in (0.0, 0.5, 1.0)]
+    if (in_use := fit.moved_together) is None:
+        new = np.column_stack([penalised_solution(sums.A[j], sums.b[j], P[j]) for j in range(len(P))])
+    else:
+        new = np.zeros(fit.B.shape)
+        new.T[in_use] = penalised_solution(sums.A_together, sums.b_together, P[in_use])
+    trials = [*(fit.B + step * (new - fit.B) for step in SHARES_OF_STEP), *others]
     totals = losses(trials)
     best = int(np.argmin([total.least for total in totals]))
     limits = totals[best].limits(fit.least, fit.limits[1], fit.top)

@@ -62,14 +62,18 @@ def unclear(cells: DriftCells, drift: Drift, fit: CovarianceFit, sigma: Float) -
     # With one Σ of its own the drift gains more where there is no noise
     of_drift = max(_loss(sigma, S_of_constant) - loss, _loss_of_mean(S_of_constant) - alone)
     gains = ((of_drift, drift.determined - d), (alone - loss, fit.determined - fit.shape.n_entries))
-    unclear_drift, unclear_noise = (_is_unclear(len(S) * gain, amplitudes, S.shape[:2]) for gain, amplitudes in gains)
+    unclear_drift, unclear_noise = (
+        gains_little(len(S) * gain, amplitudes, d * len(S), CLEAR_GAIN) for gain, amplitudes in gains
+    )
     return unclear_drift, unclear_noise
 
 
-def _is_unclear(gain: float, n_amplitudes: float, shape: tuple[int, int]) -> bool:
-    """Whether a gain is too small for so many amplitudes beyond constants, and n transitions of d outputs too few."""
-    n, d = shape
-    return bool(gain < CLEAR_GAIN * n_amplitudes and n * d < ENOUGH_ROWS * n_amplitudes)
+def gains_little(gain: float, n_amplitudes: float, n_observed: int, clear: float) -> bool:
+    """Whether a gain is less than a clear one for each amplitude beyond constants, and observations are few for these.
+
+    Observations are transitions times outputs.
+    """
+    return bool(gain < clear * n_amplitudes and n_observed < ENOUGH_ROWS * n_amplitudes)
 
 
 def _loss_of_mean(S: Float) -> float:

@@ -16,7 +16,7 @@ from itofit._checks import Float, Int
 from itofit.learning.automatic.cells import Cells, Sample
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.sigma import Sigma
-from itofit.matrices.symmetric import entries, outer_entries
+from itofit.matrices.symmetric import entries, factors, outer_entries
 
 MOST_WITHIN, WITHIN_QUANTILE = 0.75, 0.95
 """Of what a drift adds to squares by changing within a cell, relative to the squares of residuals: its quantile.
@@ -26,7 +26,7 @@ is the same everywhere; and it sees a twentieth of the data where the noise is w
 """
 
 LARGE_CHANGE, MOST_CHANGED = 0.7, 0.005
-"""Of the logarithm of a variance within a cell, and the share of the data for which it may be more."""
+"""Of the logarithm of a variance within a cell, in any direction; and the share of the data that it may be more for."""
 
 Amplitudes = tuple[Float, Float]
 """Intercept (d,) and c (R, d) of a drift."""
@@ -106,12 +106,14 @@ def _changes_within_cells(difference: Float, residual: Float, h: Float) -> bool:
 
 
 def noise_changes_within_cells(cells: Cells, sigma: Sigma, side: int) -> bool:
-    """Whether variances change so much within cells that their sums do not tell enough: where noise vanishes, say."""
+    """Whether Σ changes so much within cells that their sums do not tell enough: where noise vanishes or turns, say."""
     sample = cells.sample
     if sample is None or sigma.constant:
         return False
-    here, there = (np.diagonal(sigma.at(u), axis1=1, axis2=2) for u in (sample.u, _elsewhere_in_cells(sample, side)))
-    far = np.abs(np.log(here / there)).max(axis=1) > LARGE_CHANGE
+    here, there = (sigma.at(u) for u in (sample.u, _elsewhere_in_cells(sample, side)))
+    back = np.linalg.inv(factors(here))
+    ratios = np.linalg.eigvalsh(back @ there @ back.swapaxes(1, 2))
+    far = np.abs(np.log(np.maximum(ratios, 1e-300))).max(axis=1) > LARGE_CHANGE
     return bool(far.mean() > MOST_CHANGED)
 
 

@@ -28,7 +28,7 @@ from itofit.learning.automatic.all_rows import AllRows
 from itofit.learning.automatic.candidates import Comparison, ResidualProducts
 from itofit.learning.automatic.cells import Cells, Plan
 from itofit.learning.automatic.covariance import fit_covariance
-from itofit.learning.automatic.drift import cells_with, drift_of_one_covariance, odds_of_terms, weighted_drift
+from itofit.learning.automatic.drift import Drift, cells_with, drift_of_one_covariance, odds_of_terms, weighted_drift
 from itofit.learning.automatic.few_data import (
     FEW_ROWS,
     KEPT,
@@ -58,7 +58,7 @@ from itofit.learning.step_evidence import ObservedMoves, ObservedProducts, Stepp
 from itofit.learning.steps import Corrected, undo_step
 from itofit.learning.verdicts import check_noise
 from itofit.matrices.links import Shape
-from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
+from itofit.matrices.symmetric import Structure, entries, outer_entries, to_matrices
 from itofit.model.likelihood import BATCH_ROWS
 from itofit.model.training import SWITCHED_OFF, LearnedFunction
 from itofit.waves.scaling import Scaling
@@ -72,6 +72,8 @@ LEAST_GAIN_OF_WEIGHTS = 0.05
 """Nats per transition and output that better weights must have gained before the drift is weighted once more."""
 ROWS_IN_CELL = 20.0
 """Fewer transitions of tracks in each cell of several inputs, on average, let noise decide where in a cell they are."""
+ROWS_ALONE = 131_072
+"""Transitions, at most, that Σ is fitted to one by one where it turns within the cells of a grid."""
 POWER_NEEDED = 40.0
 """Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
 NEAR_THE_DATA = 0.5
@@ -182,14 +184,18 @@ class Automatic:
 
     def residual_products(self, drift: LearnedDrift) -> ResidualProducts:
         """Of each transition, under the drift that has not seen its fold if drifts are cross-fitted."""
-        f, cross_fit = drift.drift, self.task.options.cross_fit is not False
-        folds = f.folds if cross_fit else [(f.intercept, f.c)] * len(f.folds)
+        folds = self._of_folds(drift.drift)
         if not self.plan.gathered:
             return self._mean_of(products_of_rows(drift.cells, drift.rows.X, folds))
         on_grid = products_on_grid(drift.cells, drift.rows.X, drift.basis, folds, self.plan.side)
-        return self._mean_of(on_grid or self._products_in_a_pass(drift.basis, folds))
+        return self._mean_of(on_grid or self._products_in_a_pass(self.plan, drift.basis, folds))
 
-    def _products_in_a_pass(self, basis: Basis, folds: list[tuple[Float, Float]]) -> Cells:
+    def _of_folds(self, drift: Drift) -> list[tuple[Float, Float]]:
+        """The drift that the residuals of each fold come from."""
+        cross_fit = self.task.options.cross_fit is not False
+        return drift.folds if cross_fit else [(drift.intercept, drift.c)] * len(drift.folds)
+
+    def _products_in_a_pass(self, plan: Plan, basis: Basis, folds: list[tuple[Float, Float]]) -> Cells:
         """Cells of the entries of rrᵀ/h, in a pass over the transitions."""
         series = [basis.series(*fold, self.scaling) for fold in folds]
 
@@ -201,7 +207,7 @@ class Automatic:
                     residual[mine] -= block.h[mine, None] * own(block.inputs[mine])
             return outer_entries(residual / np.sqrt(block.h)[:, None], "full")
 
-        return self.plan.gather(self.data, values, self.bar, "residuals")
+        return plan.gather(self.data, values, self.bar, "residuals")
 
     def _mean_of(self, cells: Cells) -> ResidualProducts:
         """Residual products with their mean; an error if an output has no noise."""
@@ -259,14 +265,34 @@ class Automatic:
         n_rows, sigma = self.task.survey.n_rows, covariance.sigma
         if self._simple:
             return self._of_few_rows(drift, covariance)
-        all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
         with one_blas_thread:
             if self.plan.drawn or noise_changes_within_cells(drift.cells, sigma, self.plan.side):
-                improved = all_rows.improved(drift.drift)
+                alone = self._of_rows_alone(drift, sigma)
+                all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, alone or sigma, self.bar)
+                improved = all_rows.improved(drift.drift, () if alone is None else (sigma.fit.B,))
                 return drift._replace(drift=improved.drift), covariance._replace(sigma=improved.sigma)
             if self.plan.follows_tracks and n_rows < ROWS_IN_CELL * len(drift.cells.u):
+                all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
                 return drift._replace(drift=all_rows.improved_drift(drift.drift)), covariance
         return drift, covariance
+
+    def _of_rows_alone(self, drift: LearnedDrift, sigma: Sigma) -> Sigma | None:
+        """A full Σ that was fitted to sums over cells, fitted again to single transitions; None if it was not.
+
+        Where Σ turns within a cell, its sum is less singular than Σ is anywhere in it. Entries that are sums of waves
+        themselves hardly turn so fast.
+        """
+        fit = sigma.fit
+        if not self.plan.gathered or fit.shape.separate or fit.link.linear:
+            return None
+        self.bar.show("covariance", f"{fit.shape.structure}, {fit.link.symbol} as a sum of waves, single transitions")
+        cells = self._products_in_a_pass(self.plan.ungathered(ROWS_ALONE), drift.basis, self._of_folds(drift.drift))
+        back = np.linalg.inv(sigma.L)
+        S = back @ to_matrices(cells.sums, "full", self.d) @ back.T
+        rows, cols = entries("full", self.d)
+        products = Products.of(self.features(sigma.basis, cells.u), S[:, rows, cols], cells.count, cells.fold)
+        ridge, most = self.covariance_arff.ridge, fit.model.most  # of which sums over cells tell more
+        return sigma._replace(fit=fit_covariance(products, sigma.basis, fit.link, fit.shape, ridge, fit, most))
 
     @property
     def _simple(self) -> bool:

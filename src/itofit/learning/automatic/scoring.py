@@ -35,10 +35,12 @@ STEPS_OF_TAILS, FIRST_STEP_OF_CELLS = 10, 3
 """Scoring steps in which κ is estimated; of cells of many transitions, whose misfits look like tails, not the first."""
 STEPS_OF_FREEDOM = 3
 """Scoring steps in which features that were switched off may come back."""
-MOST_HALVINGS = {True: 16, False: 6}
+MOST_HALVINGS = {True: 16, False: 12}
 """Of a step, for decoupled entries, and for others, each of which costs eigenvalues."""
 ROUNDING = 1e-6
 """Log-likelihood by which rounding may make a step look worse."""
+COST_OF_DROPPING = 1.0
+"""Log-likelihood that a step may lose at most by what was just switched off, of which the data tell nothing."""
 LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH = 0.05, {True: 1e-6, False: 2e-5}
 """Of the log-likelihood of all data, or for each transition where they are many: fits that gain less have settled. The
 latter for decoupled entries, and for others, whose steps cost more."""
@@ -207,7 +209,7 @@ def _share_of_step(
     """How much of a step to take, what it gains, and the parts at its end.
 
     The first two are one number for all entries, or one for each if they are separate. What was just switched off is on
-    its way to zero, and a step need not gain what that costs.
+    its way to zero, and a step need not gain what that costs, if it is little.
 
     Parameters
     ----------
@@ -227,7 +229,7 @@ def _share_of_step(
     dropped = np.where(off, B, 0.0)
     if dropped.any():
         without = model.nlls(model.parts(H - products.values(dropped), products.S), count)
-        loss = np.fmax(loss, np.where(np.isfinite(without), without, loss))
+        loss = loss + np.clip(np.where(np.isfinite(without), without - loss, 0.0), 0.0, COST_OF_DROPPING)
     loss = loss + model.together(0.5 * (P * B**2).sum(axis=0))
     share = model.link.largest_share(H, change, model.shape, model.most)
     for _ in range(MOST_HALVINGS[model.shape.separate]):

@@ -13,7 +13,7 @@ from itofit._checks import DataWarning, Float, InputError, Option, user_level
 from itofit.data.covariates import moving
 from itofit.data.passes import Data
 from itofit.data.periods import is_periodic
-from itofit.learning.automatic.few_data import ENOUGH_ROWS
+from itofit.learning.automatic.few_data import gains_little
 from itofit.learning.noisy.fitted import Fitted
 from itofit.learning.noisy.noise_test import LEAST_PAIRS, LEAST_SHARE, LEVEL, LagProducts, lag_products
 from itofit.learning.noisy.noisy_tracks import fit_through_noise, gain_of_noise, model_through_noise
@@ -27,8 +27,8 @@ LARGER_THAN_MOTION = 100.0
 LEAST_TOLD = 0.05
 """Share of the variance of an observation that the one before it must tell, or `fit` says how little that is."""
 CLEAR_GAIN = 2.0
-"""Nats that errors must gain for each amplitude beyond constants, where it has less than ENOUGH_ROWS observations and
-outputs: then states behind the observations may be drawn so that they suit any of them."""
+"""Nats that errors must gain for each amplitude beyond constants, if observations are few for these (`gains_little`):
+then states behind the observations may be drawn so that they suit any of them."""
 LEAST_IN_ORDER = 0.01
 """Share of transitions that must follow another one: fewer do so by chance."""
 IMPOSSIBLE = 1.05
@@ -83,7 +83,8 @@ def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
             stacklevel=user_level(),
         )
         return None
-    if known is None and (p > LEVEL or _suits_anything(task, fitted, gain)):
+    n_observed = task.survey.n_rows * task.data.n_outputs
+    if known is None and (p > LEVEL or gains_little(gain, fitted.beyond_constants, n_observed, CLEAR_GAIN)):
         return None
     _warn_if_larger_than_motion(fitted, lags)
     return Decision(model_through_noise(task, fitted, gain, p, known=known is not None), lags, known)
@@ -122,12 +123,6 @@ def with_what_is_told(task: Task, plain: LearnedSDE) -> LearnedSDE:
         stacklevel=user_level(),
     )
     return replace(plain, data=replace(plain.data, told=float(share.min())))
-
-
-def _suits_anything(task: Task, fitted: Fitted, gain: float) -> bool:
-    """Whether a fit has many amplitudes for its observations, and gains little with them."""
-    observed, amplitudes = task.survey.n_rows * task.data.n_outputs, fitted.beyond_constants
-    return observed < ENOUGH_ROWS * amplitudes and gain < CLEAR_GAIN * amplitudes
 
 
 def _check_known(known: Float, lags: LagProducts) -> None:
