@@ -1,6 +1,6 @@
 """Amplitudes of drift and covariance from all transitions, where frequencies were searched on some of them.
 
-Three passes: normal equations of the drift, one scoring step of the covariance, and the losses of three lengths of it.
+Three passes: normal equations of the drift, one scoring step of the covariance, and the losses of some lengths of it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from itofit._progress import Progress
 from itofit.data.passes import Data, add_up, added
 from itofit.data.rows import PASS_ROWS
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.covariance import ScoringSums, losses_of_trials, rescored
+from itofit.learning.automatic.cells import Cells
+from itofit.learning.automatic.covariance import ScoringSums, fit_covariance, losses_of_trials, rescored
 from itofit.learning.automatic.drift import Drift, normal_equations, resolved_drift
 from itofit.learning.automatic.limits import Losses
 from itofit.learning.automatic.principal import Basis, with_intercept
+from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.sigma import Sigma, features_at
-from itofit.matrices.symmetric import outer_entries
+from itofit.matrices.symmetric import entries, outer_entries, to_matrices
 from itofit.waves.scaling import Scaling
 
 T = TypeVar("T")
@@ -129,3 +131,24 @@ class AllRows:
             self.bar.show(label, f"{n_done:,} of all {self.n_rows:,} transitions", n_done / self.n_rows)
 
         return add_up(self.data, of_block, shown=shown)
+
+
+def fitted_alone(sigma: Sigma, cells: Cells, X: Float, ridge: float | None) -> Sigma:
+    """A full Σ that was fitted to sums over cells, fitted again to residual products of single transitions.
+
+    Parameters
+    ----------
+    sigma : Sigma
+    cells : Cells
+        Each with one transition.
+    X : array of shape (n, R)
+        Features of Σ there.
+    ridge : float, optional
+        Algorithm 1's λ, instead of ridges of largest evidence.
+    """
+    fit, back = sigma.fit, np.linalg.inv(sigma.L)
+    rows, cols = entries("full", len(back))
+    S = (back @ to_matrices(cells.sums, "full", len(back)) @ back.T)[:, rows, cols]
+    products = Products.of(X, S, cells.count, cells.fold)
+    most = fit.model.most  # of which sums over cells tell more
+    return sigma._replace(fit=fit_covariance(products, sigma.basis, fit.link, fit.shape, ridge, fit, most))

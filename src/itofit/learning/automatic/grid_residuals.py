@@ -13,10 +13,12 @@ from __future__ import annotations
 import numpy as np
 
 from itofit._checks import Float, Int
-from itofit.learning.automatic.cells import Cells, Sample
+from itofit.data.transitions import Transitions
+from itofit.learning.automatic.cells import Cells, Sample, Values
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.sigma import Sigma
 from itofit.matrices.symmetric import entries, factors, outer_entries
+from itofit.waves.scaling import Scaling
 
 MOST_WITHIN, WITHIN_QUANTILE = 0.75, 0.95
 """Of what a drift adds to squares by changing within a cell, relative to the squares of residuals: its quantile.
@@ -81,6 +83,21 @@ def products_of_rows(cells: Cells, X: Float, folds: list[Amplitudes]) -> Cells:
     residual = moves - cells.duration[:, None] * _of_folds(X, folds, cells.fold)
     sums = outer_entries(residual / np.sqrt(cells.duration)[:, None], "full")
     return cells._replace(sums=sums, squares=np.einsum("nc,nc->c", sums, sums))
+
+
+def products_of_block(basis: Basis, folds: list[Amplitudes], scaling: Scaling) -> Values:
+    """For `Plan.gather`: the entries of rrᵀ/h of each transition under the drift of its fold."""
+    series = [basis.series(*fold, scaling) for fold in folds]
+
+    def values(block: Transitions, fold: Int) -> Float:
+        residual = block.increments.copy()
+        for k, own in enumerate(series):
+            mine = np.flatnonzero(fold == k)
+            if len(mine):
+                residual[mine] -= block.h[mine, None] * own(block.inputs[mine])
+        return outer_entries(residual / np.sqrt(block.h)[:, None], "full")
+
+    return values
 
 
 def _drifts(basis: Basis, folds: list[Amplitudes], u: Float, fold: Int) -> Float:

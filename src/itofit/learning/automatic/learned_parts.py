@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
+from itofit._checks import Float
 from itofit.learning.automatic.candidates import ResidualProducts
 from itofit.learning.automatic.cells import Cells
 from itofit.learning.automatic.drift import Drift, DriftCells
@@ -11,7 +14,12 @@ from itofit.learning.automatic.fitted_waves import FittedWaves
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.search import Searched
 from itofit.learning.automatic.sigma import Sigma
-from itofit.model.training import Candidate
+from itofit.learning.spread import Posterior
+from itofit.model.training import SWITCHED_OFF, Candidate
+from itofit.waves.wave_groups import linear_terms
+
+SIGNIFICANT = 2.0
+"""Standard deviations of a linear term, below which it is called zero."""
 
 
 class LearnedDrift(NamedTuple):
@@ -37,3 +45,14 @@ class LearnedSigma(NamedTuple):
     candidates: tuple[Candidate, ...]
     products: ResidualProducts  # that it was learned from
     moved: str = ""  # which functions were moved to constants, see `few_data`
+
+
+def reported_ridges(ridges: Float, basis: Basis, posterior: Posterior) -> Float:
+    """Ridges (d, G) as a training reports them: linear terms that may be zero, though never off, are called so."""
+    reported, linear = ridges.copy(), np.flatnonzero(linear_terms(basis.group, basis.omega.shape[1]))
+    variances = np.diagonal(posterior.squares, axis1=1, axis2=2)[:, 1:][:, linear]
+    within_error = posterior.amplitudes[:, 1:][:, linear] ** 2 < SIGNIFICANT**2 * variances
+    places = np.searchsorted(basis.groups, basis.group[linear])
+    for output, place in zip(*np.nonzero(within_error), strict=True):
+        reported[output, places[place]] = SWITCHED_OFF
+    return reported

@@ -24,7 +24,7 @@ from itofit._progress import Progress
 from itofit.data.passes import add_up
 from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.all_rows import AllRows
+from itofit.learning.automatic.all_rows import AllRows, fitted_alone
 from itofit.learning.automatic.candidates import Comparison, ResidualProducts
 from itofit.learning.automatic.cells import Cells, Plan
 from itofit.learning.automatic.covariance import fit_covariance
@@ -42,8 +42,13 @@ from itofit.learning.automatic.few_data import (
 )
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
 from itofit.learning.automatic.gaps import differ, near_its_mean, with_other_functions
-from itofit.learning.automatic.grid_residuals import noise_changes_within_cells, products_of_rows, products_on_grid
-from itofit.learning.automatic.learned_parts import LearnedDrift, LearnedSigma
+from itofit.learning.automatic.grid_residuals import (
+    noise_changes_within_cells,
+    products_of_block,
+    products_of_rows,
+    products_on_grid,
+)
+from itofit.learning.automatic.learned_parts import LearnedDrift, LearnedSigma, reported_ridges
 from itofit.learning.automatic.periodogram import Lattice, Sums, Waves, separate_peaks
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.products import Products
@@ -58,14 +63,11 @@ from itofit.learning.step_evidence import ObservedMoves, ObservedProducts, Stepp
 from itofit.learning.steps import Corrected, undo_step
 from itofit.learning.verdicts import check_noise
 from itofit.matrices.links import Shape
-from itofit.matrices.symmetric import Structure, entries, outer_entries, to_matrices
+from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
 from itofit.model.likelihood import BATCH_ROWS
 from itofit.model.training import SWITCHED_OFF, LearnedFunction
 from itofit.waves.scaling import Scaling
-from itofit.waves.wave_groups import linear_terms
 
-SIGNIFICANT = 2.0
-"""Standard deviations of a linear term, below which it is called zero."""
 MOST_LOST = 0.02
 """Nats per transition and output that a covariance may lose by being fitted again."""
 LEAST_GAIN_OF_WEIGHTS = 0.05
@@ -78,7 +80,6 @@ POWER_NEEDED = 40.0
 """Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
 NEAR_THE_DATA = 0.5
 """Of their range: so far from them may be where monomials are zero. What cannot be negative seldom reaches zero."""
-
 REST_OF_STEPS = 1 / 3
 """Of the square of how far Σ is corrected for the length of steps, relative to it: what is left over, about."""
 
@@ -197,17 +198,7 @@ class Automatic:
 
     def _products_in_a_pass(self, plan: Plan, basis: Basis, folds: list[tuple[Float, Float]]) -> Cells:
         """Cells of the entries of rrᵀ/h, in a pass over the transitions."""
-        series = [basis.series(*fold, self.scaling) for fold in folds]
-
-        def values(block: Transitions, fold: Int) -> Float:
-            residual = block.increments.copy()
-            for k, own in enumerate(series):
-                mine = np.flatnonzero(fold == k)
-                if len(mine):
-                    residual[mine] -= block.h[mine, None] * own(block.inputs[mine])
-            return outer_entries(residual / np.sqrt(block.h)[:, None], "full")
-
-        return plan.gather(self.data, values, self.bar, "residuals")
+        return plan.gather(self.data, products_of_block(basis, folds, self.scaling), self.bar, "residuals")
 
     def _mean_of(self, cells: Cells) -> ResidualProducts:
         """Residual products with their mean; an error if an output has no noise."""
@@ -287,12 +278,7 @@ class Automatic:
             return None
         self.bar.show("covariance", f"{fit.shape.structure}, {fit.link.symbol} as a sum of waves, single transitions")
         cells = self._products_in_a_pass(self.plan.ungathered(ROWS_ALONE), drift.basis, self._of_folds(drift.drift))
-        back = np.linalg.inv(sigma.L)
-        S = back @ to_matrices(cells.sums, "full", self.d) @ back.T
-        rows, cols = entries("full", self.d)
-        products = Products.of(self.features(sigma.basis, cells.u), S[:, rows, cols], cells.count, cells.fold)
-        ridge, most = self.covariance_arff.ridge, fit.model.most  # of which sums over cells tell more
-        return sigma._replace(fit=fit_covariance(products, sigma.basis, fit.link, fit.shape, ridge, fit, most))
+        return fitted_alone(sigma, cells, self.features(sigma.basis, cells.u), self.covariance_arff.ridge)
 
     @property
     def _simple(self) -> bool:
@@ -429,7 +415,7 @@ class Automatic:
     def _drift_function(self, learned: LearnedDrift, posterior: Posterior) -> LearnedFunction:
         """A drift with the amplitudes of a posterior."""
         drift, basis, amplitudes = learned.drift, learned.basis, posterior.amplitudes
-        ridges, searched = _reported(drift.ridges, basis, posterior), learned.searched
+        ridges, searched = reported_ridges(drift.ridges, basis, posterior), learned.searched
         if learned.waves is not searched.best:
             searched = searched._replace(best_iteration=0)
         spread = spread_series(basis, posterior.squares, self.scaling)
@@ -452,17 +438,6 @@ class Automatic:
             training=searched.training(self.covariance_arff, sigma.basis, fit.ridges, fit.determined),
             spread=spread_series(sigma.features(self.scaling), squares, self.scaling),
         )
-
-
-def _reported(ridges: Float, basis: Basis, posterior: Posterior) -> Float:
-    """Ridges (d, G) as a training reports them: linear terms that may be zero, though never off, are called so."""
-    reported, linear = ridges.copy(), np.flatnonzero(linear_terms(basis.group, basis.omega.shape[1]))
-    variances = np.diagonal(posterior.squares, axis1=1, axis2=2)[:, 1:][:, linear]
-    within_error = posterior.amplitudes[:, 1:][:, linear] ** 2 < SIGNIFICANT**2 * variances
-    places = np.searchsorted(basis.groups, basis.group[linear])
-    for output, place in zip(*np.nonzero(within_error), strict=True):
-        reported[output, places[place]] = SWITCHED_OFF
-    return reported
 
 
 def _moves_and_products(block: Transitions, fold: Int) -> Float:
