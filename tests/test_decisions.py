@@ -133,6 +133,7 @@ def test_a_full_covariance_that_turns_is_learned_from_single_transitions():
     learned = fit(Transitions(x, dx, 1e-3), rng=0, correct_step=False)
     smallest = np.linalg.eigvalsh(learned.covariance(x))[:, 0] * 300**2
     assert 0.95 < np.median(smallest) < 1.05
+    assert "Σ turns within cells and is fitted to 24,000 single transitions" in learned.summary()
 
 
 # Whether the noises of outputs are taken to be correlated where their drifts are learned

@@ -10,6 +10,7 @@ from itofit._checks import Float
 from itofit.learning.automatic.candidates import ResidualProducts
 from itofit.learning.automatic.cells import Cells
 from itofit.learning.automatic.drift import Drift, DriftCells
+from itofit.learning.automatic.few_data import moved
 from itofit.learning.automatic.fitted_waves import FittedWaves
 from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.search import Searched
@@ -45,6 +46,13 @@ class LearnedSigma(NamedTuple):
     candidates: tuple[Candidate, ...]
     products: ResidualProducts  # that it was learned from
     moved: str = ""  # which functions were moved to constants, see `few_data`
+    n_alone: int = 0  # single transitions that it was fitted to, as it turns within the cells of a grid
+
+    @property
+    def how(self) -> str:
+        """What the summary says of it, after on how many transitions frequencies were searched."""
+        alone = f"; Σ turns within cells and is fitted to {self.n_alone:,} single transitions" if self.n_alone else ""
+        return alone + (moved(self.moved) if self.moved else "")
 
 
 def reported_ridges(ridges: Float, basis: Basis, posterior: Posterior) -> Float:

@@ -35,7 +35,6 @@ from itofit.learning.automatic.few_data import (
     at_one,
     best_constant,
     correlated_mean,
-    moved,
     nearer_to_constant,
     unclear,
     varying_less,
@@ -261,7 +260,8 @@ class Automatic:
                 alone = self._of_rows_alone(drift, sigma)
                 all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, alone or sigma, self.bar)
                 improved = all_rows.improved(drift.drift, () if alone is None else (sigma.fit.B,))
-                return drift._replace(drift=improved.drift), covariance._replace(sigma=improved.sigma)
+                n_alone = 0 if alone is None or improved.sigma.fit.B is sigma.fit.B else min(n_rows, ROWS_ALONE)
+                return drift._replace(drift=improved.drift), covariance._replace(sigma=improved.sigma, n_alone=n_alone)
             if self.plan.follows_tracks and n_rows < ROWS_IN_CELL * len(drift.cells.u):
                 all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
                 return drift._replace(drift=all_rows.improved_drift(drift.drift)), covariance
@@ -335,7 +335,7 @@ class Automatic:
             limits=limits,
             factor=sigma.L,
             candidates=learned.candidates,
-            searched_on=self.plan.how + (moved(learned.moved) if learned.moved else ""),
+            searched_on=self.plan.how + learned.how,
         )
 
     def _corrected(self, drift: LearnedDrift, covariance: LearnedSigma) -> Corrected:
