@@ -691,6 +691,28 @@ def test_another_step_moves_coupled_entries_together(link):
     np.testing.assert_array_equal(tried[0], fit.B)
 
 
+def test_other_amplitudes_are_taken_if_the_data_are_more_likely_with_them():
+    basis, products = products_of(varying, U, FULL)
+    fit = fit_covariance(products, basis, LOG, FULL)
+    X, S = products.ones[:, 1:], products.S
+    few = replace(fit, B=np.zeros_like(fit.B))
+
+    def ends_at(started, others):
+        sums = ScoringSums.of(started, X, S)
+        return rescored(started, basis, sums, lambda trials: list(losses_of_trials(started, trials, X, S)), others).B
+
+    assert ends_at(few, [fit.B]) is fit.B
+    assert ends_at(fit, [few.B]) is not few.B
+
+
+def test_eigenvalues_stay_below_a_limit_that_is_known():
+    basis, products = products_of(varying, U, FULL)
+    free, limited = (fit_covariance(products, basis, LOG, FULL, most=most) for most in (np.inf, 0.8))
+    assert free.limits[1].max() > 0.8
+    np.testing.assert_array_equal(limited.limits[1], np.maximum(0.8, 1.0))  # which at least allows for the mean
+    assert limited.model.most == 0.8
+
+
 def test_another_step_that_does_not_help_is_not_made():
     basis, products = products_of(varying, U, DIAGONAL)
     fit = fit_covariance(products, basis, LOG, DIAGONAL)
