@@ -3,12 +3,14 @@
 from dataclasses import replace
 from functools import reduce
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
 from itofit.data.passes import added
+from itofit.learning.automatic.all_rows import fitted_alone, rows_alone
 from itofit.learning.automatic.cells import FOLDS
 from itofit.learning.automatic.coupled import normal_matrix
 from itofit.learning.automatic.covariance import (
@@ -26,6 +28,7 @@ from itofit.learning.automatic.limits import FLOORS, HARDLY_WORSE, Losses, cell_
 from itofit.learning.automatic.principal import principal_features, with_intercept
 from itofit.learning.automatic.products import NoiseModel, Products
 from itofit.learning.automatic.scoring import Together
+from itofit.learning.automatic.sigma import Sigma
 from itofit.matrices.links import IDENTITY, LINKS, Shape, covariance_at
 from itofit.matrices.symmetric import entries, raised
 from itofit.model.training import SWITCHED_OFF
@@ -691,26 +694,57 @@ def test_another_step_moves_coupled_entries_together(link):
     np.testing.assert_array_equal(tried[0], fit.B)
 
 
-def test_other_amplitudes_are_taken_if_the_data_are_more_likely_with_them():
-    basis, products = products_of(varying, U, FULL)
-    fit = fit_covariance(products, basis, LOG, FULL)
-    X, S = products.ones[:, 1:], products.S
-    few = replace(fit, B=np.zeros_like(fit.B))
+def turning(u):
+    """Σ of standard deviations about 1 and 0.3 in a direction that turns, so that its entries depend on each other."""
+    c, s = np.cos(3 * u[:, 0]), np.sin(3 * u[:, 0])
+    axis = np.stack([c, s], axis=1)
+    return axis[:, :, None] * axis[:, None, :] + 0.09 * np.eye(2)
 
-    def ends_at(started, others):
-        sums = ScoringSums.of(started, X, S)
-        return rescored(started, basis, sums, lambda trials: list(losses_of_trials(started, trials, X, S)), others).B
 
-    assert ends_at(few, [fit.B]) is fit.B
-    assert ends_at(fit, [few.B]) is not few.B
+@pytest.mark.parametrize("link", [LOG, SQUARE], ids=["log", "square"])
+def test_error_bars_do_not_take_a_step_of_all_entries_for_an_error_of_each(link):
+    """After a whole step each entry is at its best where the others are; where they were it would be far off."""
+    basis, products = products_of(turning, U[:900], FULL)
+    fit = fit_covariance(products, basis, link, FULL)
+    u = np.random.default_rng(6).uniform(-0.5, 0.5, (8000, 2))
+    _, more = products_of(turning, u, FULL, seed=2, with_features=False)
+    sums = ScoringSums.of(fit, basis.at(u), more.S)
+    new = rescored(fit, basis, sums, lambda trials: list(losses_of_trials(fit, trials, basis.at(u), more.S)))
+    off, before = [], []
+    for own, b in zip(new.systems, sums.b, strict=True):
+        on = own.P < SWITCHED_OFF
+        left = (own.A @ own.c + own.P * own.c)[on]
+        error = np.sqrt(np.diagonal(own.A)[on])
+        off.append(np.abs((left - own.b[on]) / error).max())
+        before.append(np.abs((left - b[on]) / error).max())
+    assert max(off) < 1e-6
+    assert max(before) > 3
+
+
+def test_a_ridge_that_is_given_is_that_of_all_transitions_where_some_are_fitted_alone():
+    basis, products = products_of(turning, U, FULL)
+    start = Sigma(basis, np.eye(2), fit_covariance(products, basis, LOG, FULL, 1e-5))
+    cells = SimpleNamespace(u=U, sums=products.S, count=products.count, fold=products.fold)
+    same, of_more = (fitted_alone(start, cells, 1e-5, n * len(U)).fit for n in (1, 10))
+    np.testing.assert_allclose(of_more.ridges, 10 * same.ridges)
+    free, of_many = (fitted_alone(start, cells, None, n * len(U)).fit for n in (1, 10))
+    np.testing.assert_array_equal(of_many.ridges, free.ridges)  # those of largest evidence are those of a prior
+
+
+@pytest.mark.parametrize(("n_in_use", "expected"), [(100, 131_072), (1_000, 60_000), (10_000, 16_000)])
+def test_the_more_amplitudes_the_fewer_transitions_stand_alone(n_in_use, expected):
+    ridges = np.repeat([0.0, SWITCHED_OFF], [n_in_use // 2, 50])
+    sigma = SimpleNamespace(fit=SimpleNamespace(systems=[SimpleNamespace(P=ridges)] * 2))
+    assert rows_alone(sigma, 10**9) == expected
+    assert rows_alone(sigma, 5_000) == 5_000
 
 
 def test_eigenvalues_stay_below_a_limit_that_is_known():
     basis, products = products_of(varying, U, FULL)
-    free, limited = (fit_covariance(products, basis, LOG, FULL, most=most) for most in (np.inf, 0.8))
-    assert free.limits[1].max() > 0.8
-    np.testing.assert_array_equal(limited.limits[1], np.maximum(0.8, 1.0))  # which at least allows for the mean
-    assert limited.model.most == 0.8
+    X = products.ones[:, 1:]
+    free, limited = (fit_covariance(products, basis, LOG, FULL, most=most) for most in (np.inf, 1.2))
+    assert np.linalg.eigvalsh(free.at(X)).max() > 1.5
+    assert np.linalg.eigvalsh(limited.at(X)).max() <= 1.2 * (1 + 1e-12)
 
 
 def test_another_step_that_does_not_help_is_not_made():

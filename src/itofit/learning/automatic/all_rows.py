@@ -5,7 +5,9 @@ Three passes: normal equations of the drift, one scoring step of the covariance,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple, TypeVar
 
@@ -16,6 +18,7 @@ from itofit._progress import Progress
 from itofit.data.passes import Data, add_up, added
 from itofit.data.rows import PASS_ROWS
 from itofit.data.transitions import Transitions
+from itofit.learning.automatic.candidates import in_units_of
 from itofit.learning.automatic.cells import Cells
 from itofit.learning.automatic.covariance import ScoringSums, fit_covariance, losses_of_trials, rescored
 from itofit.learning.automatic.drift import Drift, normal_equations, resolved_drift
@@ -23,13 +26,18 @@ from itofit.learning.automatic.limits import Losses
 from itofit.learning.automatic.principal import Basis, with_intercept
 from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.sigma import Sigma, features_at
-from itofit.matrices.symmetric import entries, outer_entries, to_matrices
+from itofit.matrices.symmetric import outer_entries
+from itofit.model.training import SWITCHED_OFF
 from itofit.waves.scaling import Scaling
 
 T = TypeVar("T")
 
 ROWS_AT_ONCE = 16_384
 """Transitions of which features and matrices are made at once."""
+ROWS_ALONE = 131_072
+"""Transitions, at most, that Σ is fitted to one by one where it turns within the cells of a grid."""
+MOST_WORK, LEAST_ALONE = 6e10, 16_000
+"""Multiplications of a step of that fit, for which there may be fewer transitions; but not fewer than these."""
 KEPT_NUMBERS = 4_000_000
 """Numbers of features that are kept from one pass to the next: 32 MB."""
 
@@ -99,16 +107,10 @@ class AllRows:
 
         return resolved_drift(self._pass(equations, "drift"), parts, self.basis, drift)
 
-    def improved(self, drift: Drift, others: Sequence[Float] = ()) -> Functions:
-        """Drift and covariance with amplitudes from all transitions, or with other ones of Σ that are more likely."""
-        drift = self.improved_drift(drift)
-        fit, inverse, features = self.sigma.fit, np.linalg.inv(self.sigma.L), self.features
-        intercept, c = drift.intercept, np.ascontiguousarray(drift.c)  # as it is after it was sent to workers
-
-        def products(part: Transitions, number: int) -> tuple[Float, Float]:
-            X, own = features(part, number)
-            residual = part.increments - part.h[:, None] * (intercept + X @ c)
-            return own, outer_entries(residual @ inverse.T / np.sqrt(part.h)[:, None], fit.shape.structure)
+    def improved(self, drift: Drift) -> Functions:
+        """Drift and covariance with amplitudes from all transitions."""
+        drift, fit = self.improved_drift(drift), self.sigma.fit
+        products = products_of_part(self.features, drift, self.sigma)
 
         def losses(trials: list[Float]) -> list[Losses]:
             def of_part(part: Transitions, number: int) -> tuple[Losses, ...]:
@@ -117,7 +119,23 @@ class AllRows:
             return list(self._pass(of_part, "covariance"))
 
         sums = self._pass(lambda part, number: ScoringSums.of(fit, *products(part, number)), "covariance")
-        return Functions(drift, self.sigma._replace(fit=rescored(fit, self.sigma.basis, sums, losses, others)))
+        return Functions(drift, self.sigma._replace(fit=rescored(fit, self.sigma.basis, sums, losses)))
+
+    def more_likely_with(self, drift: Drift, other: Sigma) -> AllRows:
+        """The same with another covariance of the same features and units, if that suits all transitions better."""
+        products = products_of_part(self.features, drift, self.sigma)
+        fits = (self.sigma.fit, other.fit)
+
+        def of_part(part: Transitions, number: int) -> tuple[Losses, ...]:
+            X, S = products(part, number)
+            return tuple(losses for fit in fits for losses in losses_of_trials(fit, [fit.B], X, S))
+
+        now, then = (losses.least for losses in self._pass(of_part, "covariance"))
+        if now <= then:
+            return self
+        chosen = copy(self)
+        chosen.sigma = other
+        return chosen
 
     def _pass(self, function: Callable[[Transitions, int], T], label: str) -> T:
         """The sum of function(part, number of the part) over all rows, part by part within each block."""
@@ -133,7 +151,28 @@ class AllRows:
         return add_up(self.data, of_block, shown=shown)
 
 
-def fitted_alone(sigma: Sigma, cells: Cells, X: Float, ridge: float | None) -> Sigma:
+def products_of_part(
+    features: Features, drift: Drift, sigma: Sigma
+) -> Callable[[Transitions, int], tuple[Float, Float]]:
+    """For a part of the data with a number: features of Σ there, and the entries of rrᵀ/h in its units."""
+    inverse, structure = np.linalg.inv(sigma.L), sigma.fit.shape.structure
+    intercept, c = drift.intercept, np.ascontiguousarray(drift.c)  # as it is after it was sent to workers
+
+    def products(part: Transitions, number: int) -> tuple[Float, Float]:
+        X, own = features(part, number)
+        residual = part.increments - part.h[:, None] * (intercept + X @ c)
+        return own, outer_entries(residual @ inverse.T / np.sqrt(part.h)[:, None], structure)
+
+    return products
+
+
+def rows_alone(sigma: Sigma, n_rows: int) -> int:
+    """How many of all transitions a Σ is fitted to one by one: the fewer the more amplitudes it has."""
+    n_amplitudes = sum(int((own.P < SWITCHED_OFF).sum()) for own in sigma.fit.systems)
+    return int(min(ROWS_ALONE, n_rows, max(MOST_WORK / n_amplitudes**2, LEAST_ALONE)))
+
+
+def fitted_alone(sigma: Sigma, cells: Cells, ridge: float | None, n_rows: int) -> Sigma:
     """A full Σ that was fitted to sums over cells, fitted again to residual products of single transitions.
 
     Parameters
@@ -141,14 +180,15 @@ def fitted_alone(sigma: Sigma, cells: Cells, X: Float, ridge: float | None) -> S
     sigma : Sigma
     cells : Cells
         Each with one transition.
-    X : array of shape (n, R)
-        Features of Σ there.
     ridge : float, optional
         Algorithm 1's λ, instead of ridges of largest evidence.
+    n_rows : int
+        Of all transitions, to which ridges that belong to λ are proportional.
     """
-    fit, back = sigma.fit, np.linalg.inv(sigma.L)
-    rows, cols = entries("full", len(back))
-    S = (back @ to_matrices(cells.sums, "full", len(back)) @ back.T)[:, rows, cols]
-    products = Products.of(X, S, cells.count, cells.fold)
-    most = fit.model.most  # of which sums over cells tell more
-    return sigma._replace(fit=fit_covariance(products, sigma.basis, fit.link, fit.shape, ridge, fit, most))
+    fit, S = sigma.fit, in_units_of(sigma.L, cells.sums)
+    products = Products.of(features_at(sigma.basis, cells.u), S, cells.count, cells.fold)
+    most = fit.model.most  # sums over cells tell more of this limit
+    new = fit_covariance(products, sigma.basis, fit.link, fit.shape, ridge, fit, most)
+    if ridge is not None:
+        new = replace(new, ridges=new.ridges * (n_rows / len(cells.u)))
+    return sigma._replace(fit=new)

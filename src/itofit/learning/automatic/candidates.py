@@ -60,9 +60,7 @@ class ResidualProducts(NamedTuple):
             variance = np.diagonal(self.mean)
             return np.diag(np.sqrt(variance)), self.cells.sums[:, rows == cols] / variance
         L = reference_factor(self.mean_of_steady_trace if steady else self.mean)
-        inverse = np.linalg.inv(L)
-        S = inverse @ to_matrices(self.cells.sums, "full", d) @ inverse.T
-        return L, S[:, rows, cols]
+        return L, in_units_of(L, self.cells.sums)
 
     @property
     def mean_of_steady_trace(self) -> Float:
@@ -82,6 +80,13 @@ class ResidualProducts(NamedTuple):
         inverse = np.linalg.inv(L)
         W = steadiest_trace(inverse @ to_matrices(sums / count[:, None], "full", d) @ inverse.T, count)
         return np.asarray(L @ np.linalg.inv(W) @ L.T)
+
+
+def in_units_of(L: Float, sums: Float) -> Float:
+    """The entries (n, p) of L⁻¹ S L⁻ᵀ for the entries of full matrices S."""
+    d, inverse = len(L), np.linalg.inv(L)
+    rows, cols = entries("full", d)
+    return np.asarray((inverse @ to_matrices(sums, "full", d) @ inverse.T)[:, rows, cols])
 
 
 def steadiest_trace(means: Float, count: Float) -> Float:

@@ -130,7 +130,7 @@ class Plan:
         return Plan(self.survey, self.scaling, self.seed, n, few=self.few)
 
     def ungathered(self, n: int) -> Plan:
-        """The same folds for transitions that are not gathered, n of them at most."""
+        """The same folds for transitions that are not gathered, n of them at most; it forgets the survey."""
         other = copy(self)
         other.gathered, other.drawn = False, self.n_rows > n
         other.split = Split(self.seed, self.n_rows, min(n, self.n_rows), 1)

@@ -16,7 +16,7 @@ ridges     P               (R + 1, p): of every amplitude
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -377,6 +377,17 @@ class ScoringSums(NamedTuple):
             A_together, b_together = step.A, step.b[in_use]
         return cls(A, b, (weight * (z - H) ** 2).sum(axis=0), len(H), A_together, b_together)
 
+    def b_beside(self, B: Float, in_use: npt.NDArray[np.bool_]) -> Float:
+        """B (p, R + 1) of each entry if the others are where amplitudes B (R + 1, p) have them after the step.
+
+        Else an entry would seem to be off by what it has moved together with the others, and its error bar count that.
+        """
+        b, gradient = self.b.copy(), np.zeros(self.b.shape)
+        gradient[in_use] = self.A_together @ B.T[in_use] - self.b_together
+        for j, (A, on) in enumerate(zip(self.A, in_use, strict=True)):
+            b[j, on] = (A @ B[:, j] - gradient[j])[on]
+        return b
+
 
 def _single(X: Float, S: Float) -> Products:
     """Products of single transitions, in no folds."""
@@ -388,7 +399,6 @@ def rescored(
     basis: Basis | None,
     sums: ScoringSums,
     losses: Callable[[list[Float]], list[Losses]],
-    others: Sequence[Float] = (),
 ) -> CovarianceFit:
     """One more scoring step on other data, with the same ridges, as far as it improves on their likelihood.
 
@@ -400,8 +410,6 @@ def rescored(
         Of the data.
     losses : callable
         The sum of `losses_of_trials` over them, for amplitudes to try.
-    others : sequence of arrays of shape (R + 1, p)
-        Amplitudes to try as well.
     """
     features = basis or NO_FEATURES
     P = np.stack([amplitude_ridges(ridges[None], features) for ridges in fit.ridges])
@@ -410,12 +418,13 @@ def rescored(
     else:
         new = np.zeros(fit.B.shape)
         new.T[in_use] = penalised_solution(sums.A_together, sums.b_together, P[in_use])
-    trials = [*(fit.B + step * (new - fit.B) for step in SHARES_OF_STEP), *others]
+    trials = [fit.B + step * (new - fit.B) for step in SHARES_OF_STEP]
     totals = losses(trials)
     best = int(np.argmin([total.least for total in totals]))
     limits = totals[best].limits(fit.least, fit.limits[1], fit.top)
     spread = np.maximum(1.0, sums.squares / sums.n)
-    solved = _solved(zip(sums.A, sums.b, strict=True), P.T, trials[best], spread, features)
+    b = sums.b if in_use is None else sums.b_beside(trials[best], in_use)
+    solved = _solved(zip(sums.A, b, strict=True), P.T, trials[best], spread, features)
     return replace(fit, B=trials[best], limits=limits, systems=solved)
 
 

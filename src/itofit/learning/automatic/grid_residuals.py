@@ -34,6 +34,12 @@ Amplitudes = tuple[Float, Float]
 """Intercept (d,) and c (R, d) of a drift."""
 
 
+def moves_and_products(block: Transitions, fold: Int) -> Float:
+    """Δx and the entries of Δx Δxᵀ / h."""
+    products = outer_entries(block.increments / np.sqrt(block.h)[:, None], "full")
+    return np.concatenate([block.increments, products], axis=1)
+
+
 def products_on_grid(cells: Cells, X: Float, basis: Basis, folds: list[Amplitudes], side: int) -> Cells | None:
     """Cells of the entries of rrᵀ/h under the drift of each fold; None if drifts change too much within a cell.
 

@@ -8,7 +8,8 @@
 5. *Covariance*: the likelihood with each link, full and diagonal. What predicts the other folds best is kept.
 6. Where the covariance depends on the place: 2 again with Σ⁻¹ as weights, 3, and 5 for the link that was kept. The
    evidence with these weights also decides again which of the frequencies a drift of one input is made of.
-7. Where frequencies were searched on a subset: amplitudes of drift and covariance from all transitions.
+7. Where frequencies were searched on a subset, or Σ changes too much within cells: amplitudes of drift and covariance
+   from all transitions; of a full Σ that turns first from single ones.
 8. What the length of the observed steps made of them is undone, where the data show it (`itofit.learning.steps`).
 """
 
@@ -19,12 +20,12 @@ from collections.abc import Callable
 import numpy as np
 
 from itofit._blocks import one_blas_thread
-from itofit._checks import Float, Int
+from itofit._checks import Float
 from itofit._progress import Progress
 from itofit.data.passes import add_up
 from itofit.data.periods import is_periodic
 from itofit.data.transitions import Transitions
-from itofit.learning.automatic.all_rows import AllRows, fitted_alone
+from itofit.learning.automatic.all_rows import AllRows, fitted_alone, rows_alone
 from itofit.learning.automatic.candidates import Comparison, ResidualProducts
 from itofit.learning.automatic.cells import Cells, Plan
 from itofit.learning.automatic.covariance import fit_covariance
@@ -42,6 +43,7 @@ from itofit.learning.automatic.few_data import (
 from itofit.learning.automatic.fitted_waves import FittedWaves, Targets
 from itofit.learning.automatic.gaps import differ, near_its_mean, with_other_functions
 from itofit.learning.automatic.grid_residuals import (
+    moves_and_products,
     noise_changes_within_cells,
     products_of_block,
     products_of_rows,
@@ -53,7 +55,7 @@ from itofit.learning.automatic.principal import Basis
 from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.search import LEAST_EVIDENCE_GAIN, search, simplest
 from itofit.learning.automatic.sigma import KnownFeatures, Sigma, features_at
-from itofit.learning.automatic.targets import covariance_targets, drift_targets
+from itofit.learning.automatic.targets import covariance_targets, drift_targets, origin
 from itofit.learning.automatic.walk import FALSE_ALARM, MOST_PEAKS, reach_of
 from itofit.learning.followed import followed_transitions
 from itofit.learning.pipeline import Correction, Learned, Task
@@ -62,7 +64,7 @@ from itofit.learning.step_evidence import ObservedMoves, ObservedProducts, Stepp
 from itofit.learning.steps import Corrected, undo_step
 from itofit.learning.verdicts import check_noise
 from itofit.matrices.links import Shape
-from itofit.matrices.symmetric import Structure, outer_entries, to_matrices
+from itofit.matrices.symmetric import Structure, to_matrices
 from itofit.model.likelihood import BATCH_ROWS
 from itofit.model.training import SWITCHED_OFF, LearnedFunction
 from itofit.waves.scaling import Scaling
@@ -73,12 +75,8 @@ LEAST_GAIN_OF_WEIGHTS = 0.05
 """Nats per transition and output that better weights must have gained before the drift is weighted once more."""
 ROWS_IN_CELL = 20.0
 """Fewer transitions of tracks in each cell of several inputs, on average, let noise decide where in a cell they are."""
-ROWS_ALONE = 131_072
-"""Transitions, at most, that Σ is fitted to one by one where it turns within the cells of a grid."""
 POWER_NEEDED = 40.0
 """Of a wave in the periodogram of a subset that is to be learned from it: well above what noise has somewhere."""
-NEAR_THE_DATA = 0.5
-"""Of their range: so far from them may be where monomials are zero. What cannot be negative seldom reaches zero."""
 REST_OF_STEPS = 1 / 3
 """Of the square of how far Σ is corrected for the length of steps, relative to it: what is left over, about."""
 
@@ -128,9 +126,9 @@ class Automatic:
         """Cells of the data, frequencies for their mean rates, and amplitudes; on a larger subset if that is needed."""
         found = np.empty((0, self.data.n_inputs))
         while True:
-            cells = self.plan.gather(self.data, _moves_and_products, self.bar, "reading")
+            cells = self.plan.gather(self.data, moves_and_products, self.bar, "reading")
             targets, shown = self._periodic(drift_targets(cells, self.d, self.arff)), _shown(self.bar, "drift")
-            targets = targets._replace(origin=self._origin)
+            targets = targets._replace(origin=origin(self.task.survey.low, self.task.survey.high, self.scaling))
             searched = search(self.task.rng, targets, self.arff, mixed=self.d > 1, found=found, on_iteration=shown)
             n = self.plan.split.n_searched
             if not self.plan.drawn or self.arff.search_rows is not None or n == self.plan.most_rows:
@@ -150,14 +148,6 @@ class Automatic:
             best = searched.simplest
             drift = drift_of_one_covariance(best, cells, rows, ridge)
         return LearnedDrift(drift, searched, best, cells, rows)
-
-    @property
-    def _origin(self) -> Float:
-        """Zero of each input where it lies within the data or near them, else their middle, scaled: shape (m,)."""
-        low, high = self.task.survey.low, self.task.survey.high
-        near = NEAR_THE_DATA * (high - low)
-        zero = self.scaling.points(np.zeros((1, len(low))))[0]
-        return np.where((low - near <= 0) & (high + near >= 0), zero, 0.0)
 
     def _periodic(self, targets: Targets) -> Targets:
         """Targets that know which inputs are periodic."""
@@ -255,17 +245,28 @@ class Automatic:
         n_rows, sigma = self.task.survey.n_rows, covariance.sigma
         if self._simple:
             return self._of_few_rows(drift, covariance)
+        all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
         with one_blas_thread:
-            if self.plan.drawn or noise_changes_within_cells(drift.cells, sigma, self.plan.side):
-                alone = self._of_rows_alone(drift, sigma)
-                all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, alone or sigma, self.bar)
-                improved = all_rows.improved(drift.drift, () if alone is None else (sigma.fit.B,))
-                n_alone = 0 if alone is None or improved.sigma.fit.B is sigma.fit.B else min(n_rows, ROWS_ALONE)
-                return drift._replace(drift=improved.drift), covariance._replace(sigma=improved.sigma, n_alone=n_alone)
-            if self.plan.follows_tracks and n_rows < ROWS_IN_CELL * len(drift.cells.u):
-                all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
-                return drift._replace(drift=all_rows.improved_drift(drift.drift)), covariance
-        return drift, covariance
+            if not self._coarse(drift, sigma):
+                return self._drift_of_all_rows(drift, sigma, coarse=False), covariance
+            alone = self._of_rows_alone(drift, sigma)
+            if alone is not None:
+                all_rows = all_rows.more_likely_with(drift.drift, alone)
+            n_alone = rows_alone(sigma, n_rows) if all_rows.sigma is alone else 0
+            improved = all_rows.improved(drift.drift)
+            return drift._replace(drift=improved.drift), covariance._replace(sigma=improved.sigma, n_alone=n_alone)
+
+    def _coarse(self, drift: LearnedDrift, sigma: Sigma) -> bool:
+        """Whether Σ was learned from a subset, or from cells within which it changes too much."""
+        return self.plan.drawn or noise_changes_within_cells(drift.cells, sigma, self.plan.side)
+
+    def _drift_of_all_rows(self, drift: LearnedDrift, sigma: Sigma, *, coarse: bool) -> LearnedDrift:
+        """A drift with amplitudes from all transitions where they tell more than a subset or cells do."""
+        n_rows = self.task.survey.n_rows
+        if not coarse and not (self.plan.follows_tracks and n_rows < ROWS_IN_CELL * len(drift.cells.u)):
+            return drift
+        all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
+        return drift._replace(drift=all_rows.improved_drift(drift.drift))
 
     def _of_rows_alone(self, drift: LearnedDrift, sigma: Sigma) -> Sigma | None:
         """A full Σ that was fitted to sums over cells, fitted again to single transitions; None if it was not.
@@ -277,8 +278,9 @@ class Automatic:
         if not self.plan.gathered or fit.shape.separate or fit.link.linear:
             return None
         self.bar.show("covariance", f"{fit.shape.structure}, {fit.link.symbol} as a sum of waves, single transitions")
-        cells = self._products_in_a_pass(self.plan.ungathered(ROWS_ALONE), drift.basis, self._of_folds(drift.drift))
-        return fitted_alone(sigma, cells, self.features(sigma.basis, cells.u), self.covariance_arff.ridge)
+        n_rows, folds = self.task.survey.n_rows, self._of_folds(drift.drift)
+        cells = self._products_in_a_pass(self.plan.ungathered(rows_alone(sigma, n_rows)), drift.basis, folds)
+        return fitted_alone(sigma, cells, self.covariance_arff.ridge, n_rows)
 
     @property
     def _simple(self) -> bool:
@@ -355,7 +357,7 @@ class Automatic:
         ahead = same.drift.log_evidence - other.drift.log_evidence
         if ahead > corrected.shown:  # more than the length of steps makes of any drift
             return drift, corrected
-        other, _ = self.on_all_rows(other, covariance)
+        other = self._drift_of_all_rows(other, covariance.sigma, coarse=self._coarse(other, covariance.sigma))
         steps = self._corrected(other, covariance)
         observed = ObservedMoves(drift.cells, self._precision(covariance, drift), self.scaling, self.data)
         both = (Stepped(drift.drift, drift.basis, corrected), Stepped(other.drift, other.basis, steps))
@@ -381,7 +383,7 @@ class Automatic:
             return covariance, corrected
         as_it_is, rest = np.ones(shape.n_entries), REST_OF_STEPS * record.covariance_change**2
         corrected = corrected._replace(sigma=best, spread_ratio=as_it_is, spread_added=rest * as_it_is)
-        return covariance._replace(sigma=best), corrected
+        return covariance._replace(sigma=best, n_alone=0), corrected
 
     @property
     def _weighted(self) -> bool:
@@ -438,12 +440,6 @@ class Automatic:
             training=searched.training(self.covariance_arff, sigma.basis, fit.ridges, fit.determined),
             spread=spread_series(sigma.features(self.scaling), squares, self.scaling),
         )
-
-
-def _moves_and_products(block: Transitions, fold: Int) -> Float:
-    """Δx and the entries of Δx Δxᵀ / h."""
-    products = outer_entries(block.increments / np.sqrt(block.h)[:, None], "full")
-    return np.concatenate([block.increments, products], axis=1)
 
 
 def _shown(bar: Progress, label: str) -> Callable[[int, float], None]:

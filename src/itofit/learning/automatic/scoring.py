@@ -40,7 +40,7 @@ MOST_HALVINGS = {True: 16, False: 12}
 ROUNDING = 1e-6
 """Log-likelihood by which rounding may make a step look worse."""
 COST_OF_DROPPING = 1.0
-"""Log-likelihood that a step may lose at most by what was just switched off, of which the data tell nothing."""
+"""Log-likelihood that each step may lose at most by what was just switched off, of which the data tell nothing."""
 LEAST_LIKELIHOOD_GAIN, LEAST_GAIN_EACH = 0.05, {True: 1e-6, False: 2e-5}
 """Of the log-likelihood of all data, or for each transition where they are many: fits that gain less have settled. The
 latter for decoupled entries, and for others, whose steps cost more."""

@@ -21,6 +21,7 @@ from itofit.waves.normal_equations import (
     cheaper_form,
 )
 from itofit.waves.parameters import ARFF
+from itofit.waves.scaling import Scaling
 
 ACCURACY = 1e-12
 """Of sums from moments, which evidence needs."""
@@ -30,6 +31,15 @@ MOST_ENTRIES = 10
 """Entries of Σ among which frequencies are searched; beyond, those on the diagonal alone."""
 MOST_OF_THEM = (0.05, 0.95)
 """Quantiles between which most of the data are."""
+NEAR_THE_DATA = 0.5
+"""Of their range: so far from them may be where monomials are zero. What cannot be negative seldom reaches zero."""
+
+
+def origin(low: Float, high: Float, scaling: Scaling) -> Float:
+    """Zero of each input where it lies within the data or near them, else their middle, scaled: shape (m,)."""
+    near = NEAR_THE_DATA * (high - low)
+    zero = scaling.points(np.zeros((1, len(low))))[0]
+    return np.where((low - near <= 0) & (high + near >= 0), zero, 0.0)
 
 
 def drift_targets(cells: Cells, d: int, arff: ARFF) -> Targets:
