@@ -56,8 +56,8 @@ MARGIN = 10.0
 """Upper limit of decoupled entries of C, relative to the largest value on the data and to the largest product."""
 MARGIN_OF_TRACE = 1.0
 """Upper limit of the eigenvalues of a full C, relative to the largest trace on the data."""
-SHARES_OF_STEP = (0.0, 0.25, 0.5, 1.0)
-"""Of one more step on other data, of which the best is taken."""
+SHARES_OF_STEP = {True: (0.0, 0.5, 1.0), False: (0.0, 0.25, 0.5, 1.0)}
+"""Of one more step on other data, of which the best is taken, for decoupled entries and for others."""
 MOST_TOGETHER = 1_024
 """Amplitudes of coupled entries that one step on other data moves together: sums over these data take 8 MB."""
 WORK_OF_LOSS = 100
@@ -418,7 +418,7 @@ def rescored(
     else:
         new = np.zeros(fit.B.shape)
         new.T[in_use] = penalised_solution(sums.A_together, sums.b_together, P[in_use])
-    trials = [fit.B + step * (new - fit.B) for step in SHARES_OF_STEP]
+    trials = [fit.B + step * (new - fit.B) for step in SHARES_OF_STEP[fit.shape.separate]]
     totals = losses(trials)
     best = int(np.argmin([total.least for total in totals]))
     limits = totals[best].limits(fit.least, fit.limits[1], fit.top)
