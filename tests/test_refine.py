@@ -16,17 +16,15 @@ from itofit.learning.automatic.coupled import normal_matrix
 from itofit.learning.automatic.covariance import (
     MARGIN,
     MARGIN_OF_TRACE,
-    ScoringSums,
     fit_covariance,
     held_out_losses,
-    losses_of_trials,
-    rescored,
 )
 from itofit.learning.automatic.drift import DriftCells, normal_equations, resolved_drift, weighted_drift
 from itofit.learning.automatic.evidence import amplitude_ridges
 from itofit.learning.automatic.limits import FLOORS, HARDLY_WORSE, Losses, cell_nll
 from itofit.learning.automatic.principal import principal_features, with_intercept
 from itofit.learning.automatic.products import NoiseModel, Products
+from itofit.learning.automatic.rescoring import ScoringSums, losses_of_trials, rescored, with_errors_of_all
 from itofit.learning.automatic.scoring import Together
 from itofit.learning.automatic.sigma import Sigma
 from itofit.matrices.links import IDENTITY, LINKS, Shape, covariance_at
@@ -701,6 +699,31 @@ def turning(u):
     return axis[:, :, None] * axis[:, None, :] + 0.09 * np.eye(2)
 
 
+@each_link
+def test_error_bars_of_an_entry_count_what_the_others_may_do(link):
+    """They are those of the inverse of the normal matrix of all entries, not of each entry's own."""
+    basis, products = products_of(turning, U[:900], FULL)
+    fit = fit_covariance(products, basis, link, FULL)
+    new = with_errors_of_all(fit, products)
+    more = products.with_added(fit.added, np.equal(*entries("full", 2)))
+    H = products.ones @ fit.B
+    A = Together.of(fit.model, more, (fit.B, H), fit.model.parts(H, more.S), None).A
+    P = np.concatenate([own.P for own in fit.systems])
+    on = np.flatnonzero(P < SWITCHED_OFF)
+    joint = np.zeros_like(A)
+    joint[np.ix_(on, on)] = np.linalg.inv(A[np.ix_(on, on)] + np.diag(P[on]))
+    size, wider = len(fit.B), []
+    for j, (own, alone) in enumerate(zip(new.systems, fit.systems, strict=True)):
+        used = np.flatnonzero(own.P < SWITCHED_OFF)
+        variances = np.diagonal(np.linalg.inv(own.A[np.ix_(used, used)] + np.diag(own.P[used])))
+        np.testing.assert_allclose(variances, np.diagonal(joint)[j * size + used], rtol=1e-6)
+        before = np.diagonal(np.linalg.inv(alone.A[np.ix_(used, used)] + np.diag(alone.P[used])))
+        wider.append((variances / before).max())
+        best = np.linalg.solve(own.A[np.ix_(used, used)] + np.diag(own.P[used]), own.b[used])
+        assert np.abs((best - own.c[used]) / np.sqrt(variances)).max() < 1  # the fit has settled
+    assert max(wider) > 1.2
+
+
 @pytest.mark.parametrize("link", [LOG, SQUARE], ids=["log", "square"])
 def test_error_bars_do_not_take_a_step_of_all_entries_for_an_error_of_each(link):
     """After a whole step each entry is at its best where the others are; where they were it would be far off."""
@@ -713,8 +736,7 @@ def test_error_bars_do_not_take_a_step_of_all_entries_for_an_error_of_each(link)
     off, before = [], []
     for own, b in zip(new.systems, sums.b, strict=True):
         on = own.P < SWITCHED_OFF
-        left = (own.A @ own.c + own.P * own.c)[on]
-        error = np.sqrt(np.diagonal(own.A)[on])
+        left, error = (own.A @ own.c + own.P * own.c)[on], np.sqrt(np.diagonal(own.A)[on])
         off.append(np.abs((left - own.b[on]) / error).max())
         before.append(np.abs((left - b[on]) / error).max())
     assert max(off) < 1e-6

@@ -176,9 +176,16 @@ class Link(ABC):
         C, changed = covariance_at(kept, self, shape, limits)
         return symmetric(L @ C @ L.T), changed
 
-    def derivatives(self, kept: Float, L: Float, shape: Shape) -> Iterator[Float]:
-        """∂Σ/∂H_e for each entry e of H, at the kept functions (n, p): matrices of shape (n, d, d)."""
-        for change in derivatives_of_covariance(kept, self, shape):
+    def below(self, eta: Float, most: Float | float) -> Float:
+        """Eigenvalues η of H (n, d), moved to where g(η) is at its upper limit (d,) if it is beyond."""
+        return eta
+
+    def derivatives(self, kept: Float, L: Float, shape: Shape, most: Float | float = np.inf) -> Iterator[Float]:
+        """∂Σ/∂H_e for each entry e of H, at the kept functions (n, p): matrices of shape (n, d, d).
+
+        Where C is beyond its upper limit (d,), that of C at the limit.
+        """
+        for change in derivatives_of_covariance(kept, self, shape, most):
             yield L @ change @ L.T
 
 
@@ -229,7 +236,7 @@ class Identity(Link):
             return to_matrices(kept, shape.structure, shape.d), np.zeros(len(kept), dtype=bool)
         return positive_definite(kept, shape.structure, L, limits)
 
-    def derivatives(self, kept: Float, L: Float, shape: Shape) -> Iterator[Float]:
+    def derivatives(self, kept: Float, L: Float, shape: Shape, most: Float | float = np.inf) -> Iterator[Float]:
         """They do not depend on H."""
         return super().derivatives(np.zeros_like(kept), L, shape)
 
@@ -253,6 +260,11 @@ class Square(Link):
     def divided_difference(self, eta: Float) -> Float:
         """η_a + η_b."""
         return np.asarray(eta[:, :, None] + eta[:, None, :])
+
+    def below(self, eta: Float, most: Float | float) -> Float:
+        """At most the root of the limit, of either sign."""
+        root = np.sqrt(most)
+        return np.clip(eta, -root, root)
 
     def spread_with(self, ratio: Float, added: Float, typical: Float) -> tuple[Float, Float]:
         """Relative standard deviations of H are half of those of C."""
@@ -295,6 +307,10 @@ class Log(Link):
     def near(self, values: Float, H: Float, shape: Shape) -> Float:
         """Logarithms that differ by no more than a step."""
         return np.clip(values, H - LARGEST_LOG_STEP, H + LARGEST_LOG_STEP)
+
+    def below(self, eta: Float, most: Float | float) -> Float:
+        """At most the logarithm of the limit."""
+        return np.minimum(eta, np.log(most))
 
     def spread_with(self, ratio: Float, added: Float, typical: Float) -> tuple[Float, Float]:
         """Standard deviations of H are the relative ones of C."""
@@ -348,18 +364,19 @@ def covariance_at(H: Float, link: Link, shape: Shape, limits: Float) -> tuple[Fl
     return np.asarray((spectrum.Q * C[:, None, :]) @ spectrum.Q.swapaxes(1, 2)), changed
 
 
-def derivatives_of_covariance(H: Float, link: Link, shape: Shape) -> Iterator[Float]:
-    """∂C/∂H_e for each entry e of H (n, p), without limits: matrices of shape (n, d, d)."""
+def derivatives_of_covariance(H: Float, link: Link, shape: Shape, most: Float | float = np.inf) -> Iterator[Float]:
+    """∂C/∂H_e for each entry e of H (n, p), or of H below an upper limit (d,) of C: matrices of shape (n, d, d)."""
     rows, cols = entries(shape.structure, shape.d)
     spectrum = Spectrum.of(H, shape)
+    eta = link.below(spectrum.eta, most)
     for i, j in zip(rows, cols, strict=True):
         change = np.zeros((len(H), shape.d, shape.d))
         if spectrum.Q is None:
-            change[:, i, i] = link.slope(spectrum.eta)[:, i]
+            change[:, i, i] = link.slope(eta)[:, i]
         else:
             Q = spectrum.Q
             turned = Q[:, i, :, None] * Q[:, j, None, :]
             if i != j:
                 turned = turned + turned.swapaxes(1, 2)
-            change = Q @ (link.divided_difference(spectrum.eta) * turned) @ Q.swapaxes(1, 2)
+            change = Q @ (link.divided_difference(eta) * turned) @ Q.swapaxes(1, 2)
         yield change

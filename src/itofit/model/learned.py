@@ -225,13 +225,13 @@ class LearnedSDE(WithFormula):
         )
 
     def _covariance_std(self, x: npt.ArrayLike) -> Float:
-        """Standard deviations of the entries of Σ: those of H, carried through the link to first order."""
-        std = self.covariance_function.std(x)
-        kept, d = self.covariance_function.series(x), self.n_outputs
-        variance = np.zeros((len(kept), d, d))
-        for e, change in enumerate(self._link.derivatives(kept, self.floor_factor, self._shape)):
+        """Of the entries of Σ: those of H, through the link to first order, and no larger than Σ itself may be."""
+        std, kept, most = self.covariance_function.std(x), self.covariance_function.series(x), self.limits[1]
+        unit = np.sqrt(most.max() * np.sum(self.floor_factor**2, axis=1))
+        variance = np.zeros((len(kept), len(unit), len(unit)))
+        for e, change in enumerate(self._link.derivatives(kept, self.floor_factor, self._shape, most)):
             variance += change**2 * std[:, e, None, None] ** 2
-        return np.sqrt(variance)
+        return np.minimum(np.sqrt(variance), np.outer(unit, unit))
 
     def variance_interval(self, x: npt.ArrayLike, level: float = 0.95) -> tuple[Float, Float]:
         """Intervals for the variances Σ_ii at the points x of shape (n, m): two arrays of shape (n, d), low and high.

@@ -20,11 +20,12 @@ from itofit.data.rows import PASS_ROWS
 from itofit.data.transitions import Transitions
 from itofit.learning.automatic.candidates import in_units_of
 from itofit.learning.automatic.cells import Cells
-from itofit.learning.automatic.covariance import ScoringSums, fit_covariance, losses_of_trials, rescored
+from itofit.learning.automatic.covariance import fit_covariance
 from itofit.learning.automatic.drift import Drift, normal_equations, resolved_drift
 from itofit.learning.automatic.limits import Losses
 from itofit.learning.automatic.principal import Basis, with_intercept
 from itofit.learning.automatic.products import Products
+from itofit.learning.automatic.rescoring import ScoringSums, losses_of_trials, rescored
 from itofit.learning.automatic.sigma import Sigma, features_at
 from itofit.matrices.symmetric import outer_entries
 from itofit.model.training import SWITCHED_OFF

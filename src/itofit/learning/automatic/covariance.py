@@ -16,18 +16,16 @@ ridges     P               (R + 1, p): of every amplitude
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from itofit._blocks import map_tasks, one_blas_thread
+from itofit._blocks import one_blas_thread
 from itofit._checks import Float
 from itofit.learning.automatic.cells import FOLDS
-from itofit.learning.automatic.evidence import Solved, amplitude_ridges, first_ridges, ridge_groups
+from itofit.learning.automatic.evidence import Solved, first_ridges, ridge_groups
 from itofit.learning.automatic.limits import Losses, cell_nll, kept_eigenvalues
 from itofit.learning.automatic.penalised import penalised_solution, solve_penalised
 from itofit.learning.automatic.principal import NO_FEATURES, Basis
@@ -37,7 +35,6 @@ from itofit.learning.automatic.scoring import (
     STEPS_OF_FREEDOM,
     Lefts,
     Scoring,
-    Together,
     scored,
     systems_of,
 )
@@ -56,12 +53,8 @@ MARGIN = 10.0
 """Upper limit of decoupled entries of C, relative to the largest value on the data and to the largest product."""
 MARGIN_OF_TRACE = 1.0
 """Upper limit of the eigenvalues of a full C, relative to the largest trace on the data."""
-SHARES_OF_STEP = {True: (0.0, 0.5, 1.0), False: (0.0, 0.25, 0.5, 1.0)}
-"""Of one more step on other data, of which the best is taken, for decoupled entries and for others."""
 MOST_TOGETHER = 1_024
 """Amplitudes of coupled entries that one step on other data moves together: sums over these data take 8 MB."""
-WORK_OF_LOSS = 100
-"""Multiplications that take as long as the loss of one entry, of its eigenvalues and logarithms most of all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +105,9 @@ class CovarianceFit:
         return self.B[1:]
 
     @property
-    def moved_together(self) -> npt.NDArray[np.bool_] | None:
-        """Which amplitudes (p, R + 1) one more step moves, if it moves coupled entries together and not one by one."""
-        in_use = np.array([own.P < SWITCHED_OFF for own in self.systems])
-        few = self.shape.n_entries <= MOST_COUPLED and in_use.sum() <= MOST_TOGETHER
-        return in_use if few and not self.shape.separate else None
+    def moves_together(self) -> bool:
+        """Whether one more step moves coupled entries together and not one by one."""
+        return not self.shape.separate and self.shape.n_entries <= MOST_COUPLED and self.B.size <= MOST_TOGETHER
 
     def at(self, X: Float) -> Float:
         """C for features X of shape (n, R): shape (n, d, d)."""
@@ -248,7 +239,7 @@ def _judged(
         held_out=held_out,
         cv_nll=float(held_out.sum() / count.sum()),
         determined=determined,
-        systems=_solved(systems, P, B, spread, basis),
+        systems=all_solved(systems, P, B, spread, basis),
         found_constant=bool((ridges >= SWITCHED_OFF).all()),
     )
 
@@ -331,7 +322,7 @@ def _range_of(model: NoiseModel, C: Float, S: Float, count: Float) -> tuple[Floa
     return 0.5 * np.quantile(C, 0.01, axis=0), np.maximum(most, 1.0)
 
 
-def _solved(systems: Iterable[tuple[Float, Float]], P: Float, B: Float, spread: Float, basis: Basis) -> list[Solved]:
+def all_solved(systems: Iterable[tuple[Float, Float]], P: Float, B: Float, spread: Float, basis: Basis) -> list[Solved]:
     """The least-squares problem of each entry, whose residuals vary `spread` times as much as expected."""
     group = ridge_groups(basis, 1)
     return [
@@ -344,96 +335,3 @@ def held_out_losses(fit: CovarianceFit, products: Products) -> Float:
     """The nll of each of some other cells."""
     parts = fit.model.parts(products.values(fit.B), products.S)
     return _losses(fit.model, parts, products.count, fit.limits)
-
-
-# Other data
-
-
-class ScoringSums(NamedTuple):
-    """One scoring step on other data, as sums over them."""
-
-    A: Float  # (p, R + 1, R + 1)
-    b: Float  # (p, R + 1)
-    squares: Float  # (p,): weighted squares of what the fit leaves over
-    n: int
-    A_together: Float  # (q, q): of all amplitudes in use of coupled entries; (0, 0) if each is moved alone
-    b_together: Float  # (q,)
-
-    @classmethod
-    def of(cls, fit: CovarianceFit, X: Float, S: Float) -> ScoringSums:
-        """Those of single transitions with features X (n, R) and products S (n, p)."""
-        products = _single(X, S)
-        rows, cols = entries(fit.shape.structure, fit.shape.d)
-        H = products.values(fit.B)
-        if fit.link.linear:  # which may leave its limits at places that were not fitted
-            H = covariance_at(H, fit.link, fit.shape, fit.limits)[0][:, rows, cols]
-        S = S + fit.added * (rows == cols)
-        parts = fit.model.parts(H, S)
-        systems, weight, z = systems_of(fit.model, products, H, parts)
-        A, b = (np.stack(sides) for sides in zip(*systems, strict=True))
-        in_use, A_together, b_together = fit.moved_together, np.empty((0, 0)), np.empty(0)
-        if in_use is not None:
-            step = Together.of(fit.model, products._replace(S=S), (fit.B, H), parts, in_use)
-            A_together, b_together = step.A, step.b[in_use]
-        return cls(A, b, (weight * (z - H) ** 2).sum(axis=0), len(H), A_together, b_together)
-
-    def b_beside(self, B: Float, in_use: npt.NDArray[np.bool_]) -> Float:
-        """B (p, R + 1) of each entry if the others are where amplitudes B (R + 1, p) have them after the step.
-
-        Else an entry would seem to be off by what it has moved together with the others, and its error bar count that.
-        """
-        b, gradient = self.b.copy(), np.zeros(self.b.shape)
-        gradient[in_use] = self.A_together @ B.T[in_use] - self.b_together
-        for j, (A, on) in enumerate(zip(self.A, in_use, strict=True)):
-            b[j, on] = (A @ B[:, j] - gradient[j])[on]
-        return b
-
-
-def _single(X: Float, S: Float) -> Products:
-    """Products of single transitions, in no folds."""
-    return Products.of(X, S, np.ones(len(S)), np.zeros(len(S), dtype=int))
-
-
-def rescored(
-    fit: CovarianceFit,
-    basis: Basis | None,
-    sums: ScoringSums,
-    losses: Callable[[list[Float]], list[Losses]],
-) -> CovarianceFit:
-    """One more scoring step on other data, with the same ridges, as far as it improves on their likelihood.
-
-    Parameters
-    ----------
-    fit : CovarianceFit
-    basis : Basis or None
-    sums : ScoringSums
-        Of the data.
-    losses : callable
-        The sum of `losses_of_trials` over them, for amplitudes to try.
-    """
-    features = basis or NO_FEATURES
-    P = np.stack([amplitude_ridges(ridges[None], features) for ridges in fit.ridges])
-    if (in_use := fit.moved_together) is None:
-        new = np.column_stack([penalised_solution(sums.A[j], sums.b[j], P[j]) for j in range(len(P))])
-    else:
-        new = np.zeros(fit.B.shape)
-        new.T[in_use] = penalised_solution(sums.A_together, sums.b_together, P[in_use])
-    trials = [fit.B + step * (new - fit.B) for step in SHARES_OF_STEP[fit.shape.separate]]
-    totals = losses(trials)
-    best = int(np.argmin([total.least for total in totals]))
-    limits = totals[best].limits(fit.least, fit.limits[1], fit.top)
-    spread = np.maximum(1.0, sums.squares / sums.n)
-    b = sums.b if in_use is None else sums.b_beside(trials[best], in_use)
-    solved = _solved(zip(sums.A, b, strict=True), P.T, trials[best], spread, features)
-    return replace(fit, B=trials[best], limits=limits, systems=solved)
-
-
-def losses_of_trials(fit: CovarianceFit, trials: list[Float], X: Float, S: Float) -> tuple[Losses, ...]:
-    """The losses of single transitions with features X (n, R) and products S (n, p), for each of some amplitudes."""
-    products = _single(X, S)
-
-    def of(which: int) -> Losses:
-        parts = fit.model.parts(products.values(trials[which]), products.S)
-        return Losses.of(fit.model, parts, products.count, fit.limits[1], fit.top)
-
-    return tuple(map_tasks(of, range(len(trials)), (X.shape[1] + WORK_OF_LOSS) * S.size))

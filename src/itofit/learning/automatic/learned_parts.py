@@ -7,14 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from itofit._checks import Float
-from itofit.learning.automatic.candidates import ResidualProducts
+from itofit.learning.automatic.candidates import ResidualProducts, in_units_of
 from itofit.learning.automatic.cells import Cells
 from itofit.learning.automatic.drift import Drift, DriftCells
 from itofit.learning.automatic.few_data import moved
 from itofit.learning.automatic.fitted_waves import FittedWaves
 from itofit.learning.automatic.principal import Basis
+from itofit.learning.automatic.products import Products
+from itofit.learning.automatic.rescoring import with_errors_of_all
 from itofit.learning.automatic.search import Searched
-from itofit.learning.automatic.sigma import Sigma
+from itofit.learning.automatic.sigma import KnownFeatures, Sigma
 from itofit.learning.spread import Posterior
 from itofit.model.training import SWITCHED_OFF, Candidate
 from itofit.waves.wave_groups import linear_terms
@@ -53,6 +55,15 @@ class LearnedSigma(NamedTuple):
         """What the summary says of it, after on how many transitions frequencies were searched."""
         alone = f"; Σ turns within cells and is fitted to {self.n_alone:,} single transitions" if self.n_alone else ""
         return alone + (moved(self.moved) if self.moved else "")
+
+    def with_errors_of_all(self, features: KnownFeatures) -> LearnedSigma:
+        """The same with error bars that count how coupled entries depend on each other."""
+        sigma, cells = self.sigma, self.products.cells
+        if sigma.constant or not sigma.fit.moves_together:
+            return self
+        S, X = in_units_of(sigma.L, cells.sums), features(sigma.basis, cells.u)
+        fit = with_errors_of_all(sigma.fit, Products.of(X, S, cells.count, cells.fold))
+        return self._replace(sigma=sigma._replace(fit=fit))
 
 
 def reported_ridges(ridges: Float, basis: Basis, posterior: Posterior) -> Float:
