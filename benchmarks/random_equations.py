@@ -10,6 +10,9 @@ covariance, their errors, intervals, steps and paths must be finite, and covaria
 as large as the data's.
 
     python benchmarks/random_equations.py [--seeds 1000] [--jobs 2] [--output FILE] [--against FILE]
+
+Most of the time goes into few large equations, so runs of the present code are kept in
+benchmarks/results/random_equations.jsonl; `--output` that file goes on, and after a change of fits it is begun again.
 """
 
 import warnings

@@ -6,6 +6,8 @@ The default and Algorithm 2 with K = 512 learn from the same data. Largest eigen
 data's own places, the largest true one is 1; losses are on new transitions, above that of the truth.
 
     python benchmarks/turning_noise.py [--seeds 10] [--cases 50-1-even ...] [--output FILE] [--against FILE]
+
+Runs are kept in benchmarks/results/turning_noise.jsonl, as random_equations.py keeps its own.
 """
 
 import warnings
