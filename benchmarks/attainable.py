@@ -129,8 +129,7 @@ def measure(case, seed):
     known = coefficients(equation)
     x, moves, h = in_units_of_the_equation(given, given.train)
     drift = sum(own * field(x) for own, field in zip(known.true, known.fields, strict=True))
-    rest = -0.3 * x if equation.drift_kind == "trigonometric" else x if equation.drift_kind == "mixed" else 0.0
-    rest = 1.5 * x if equation.drift_kind == "polynomial" else rest
+    rest = {"linear": 0.0, "polynomial": 1.5, "trigonometric": -0.3, "mixed": 1.0}[equation.drift_kind] * x
     assert np.allclose(drift + rest, equation.drift(x)), "the coefficients are not those of the equation"
     mean, covariance, changes = steps(rng, equation, known.fields, x, h)
     precise = np.linalg.inv(covariance)

@@ -245,10 +245,10 @@ class Automatic:
         n_rows, sigma = self.task.survey.n_rows, covariance.sigma
         if self._simple:
             return self._of_few_rows(drift, covariance)
-        all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
         with one_blas_thread:
             if not self._coarse(drift, sigma):
                 return self._drift_of_all_rows(drift, sigma, coarse=False), covariance.with_errors_of_all(self.features)
+            all_rows = AllRows(self.data, n_rows, self.scaling, drift.basis, sigma, self.bar)
             alone = self._of_rows_alone(drift, sigma)
             if alone is not None:
                 all_rows = all_rows.more_likely_with(drift.drift, alone)

@@ -23,7 +23,6 @@ from itofit.learning.automatic.products import Products
 from itofit.learning.automatic.scoring import Together, systems_of
 from itofit.matrices.links import covariance_at
 from itofit.matrices.symmetric import entries
-from itofit.model.training import SWITCHED_OFF
 
 SHARES_OF_STEP = {True: (0.0, 0.5, 1.0), False: (0.0, 0.25, 0.5, 1.0)}
 """Of one more step on other data, of which the best is taken, for decoupled entries and for others."""
@@ -87,7 +86,7 @@ def _whatever_others_do(A: Float, b: Float, P: Float) -> list[tuple[Float, Float
     size, best, systems = P.shape[1], penalised_solution(A, b, P.ravel()).reshape(P.shape), []
     for j, (own, c) in enumerate(zip(P, best, strict=True)):
         alone = left_by_others(A, P.ravel(), slice(j * size, (j + 1) * size))
-        systems.append((alone, alone @ c + np.where(own < SWITCHED_OFF, own, 0.0) * c))
+        systems.append((alone, alone @ c + own * c))
     return systems
 
 
