@@ -8,8 +8,9 @@ polynomials are told 3 for the drift and 2 for Σ, which contain the truth of al
 
     python benchmarks/peers.py --output FILE [--problems ...] [--rows 10000 ...] [--tools ...] [--seeds 3] [--results]
 
-Runs that are in FILE are not made again. A package that took more than a fifth of the limit is not run on ten times
-as many observations. `--results` writes all runs of FILE to benchmarks/results/peers.json.
+Runs that are in FILE are not made again; those of the tables are kept in benchmarks/results/peers.jsonl. A package that
+took more than a fifth of the limit is not run on ten times as many observations. `--results` writes all runs of FILE to
+benchmarks/results/peers.json.
 """
 
 import argparse
@@ -167,6 +168,7 @@ def main():
     parser.add_argument("--tools", nargs="+", default=usual, choices=list(TOOLS), metavar="TOOL")
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--limit", type=int, default=600, help="most CPU seconds of a run")
     parser.add_argument("--environments", type=Path, default=peer_environments.DIRECTORY, help="where they are made")
     parser.add_argument("--output", type=Path, required=True, help="file of runs to append to")
@@ -184,7 +186,7 @@ def main():
                 and (tool, name) not in CANNOT
                 and not too_slow(kept, name, rows, tool, given.limit)
             ]
-            kept = runs.kept_runs(one, wanted, given.output)
+            kept = runs.kept_runs(one, wanted, given.output, jobs=given.jobs)
     if given.results:
         write_results(
             "peers",

@@ -480,6 +480,55 @@ def test_files_of_the_user_are_not_replaced_without_force(tmp_path):
     assert call(*simulate, "--force").exit_code == 0
 
 
+@pytest.fixture(scope="module")
+def model_and_tracks(tmp_path_factory):
+    """Files of a learned equation and of what it was learned from."""
+    directory = tmp_path_factory.mktemp("pictured")
+    file, model = track_file(directory / "a.csv"), directory / "a.npz"
+    assert call("fit", file, "--time", "t", "-o", model).exit_code == 0
+    return model, file
+
+
+@pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+def test_pictures_of_the_user_are_not_replaced_without_force(form, model_and_tracks, tmp_path):
+    model, _ = model_and_tracks
+    file = tmp_path / f"mine.{form}"
+    file.write_bytes(b"mine" * 5_000)
+    draw = ("dynamics", model, "--samples", 0, "-o", file)
+    refused = call(*draw)
+    assert refused.exit_code == 2
+    assert f"--output: {file} exists, and it is not known to come from itofit" in refused.output
+    assert file.read_bytes() == b"mine" * 5_000
+    assert call(*draw, "--force").exit_code == 0
+    assert call(*draw).exit_code == 0  # it is itofit's
+
+
+@pytest.mark.parametrize("command", ["compare", "formula", "picture of a formula"])
+def test_every_command_asks_before_it_replaces(command, model_and_tracks, tmp_path):
+    model, tracks = model_and_tracks
+    file = tmp_path / ("f.npz" if command == "formula" else "p.png")
+    file.write_bytes(b"mine")
+    find = ("formula", model, tracks, "--time", "t")
+    arguments = {
+        "compare": ("compare", model, model, "-o", file),
+        "formula": (*find, "-o", file),
+        "picture of a formula": (*find, "--picture", file),
+    }[command]
+    refused = call(*arguments)
+    assert refused.exit_code == 2
+    assert "add --force to replace it" in refused.output
+    assert file.read_bytes() == b"mine"
+    assert call(*arguments, "--force").exit_code == 0
+    assert call(*arguments).exit_code == 0  # it is itofit's
+
+
+def test_a_formula_goes_into_no_file_of_another_kind(model_and_tracks, tmp_path):
+    model, tracks = model_and_tracks
+    result = call("formula", model, tracks, "--time", "t", "-o", tmp_path / "notes.csv")
+    assert result.exit_code == 2
+    assert "--output writes a .npz file, got notes.csv" in result.output
+
+
 def test_the_demonstration_does_not_replace_other_tracks(tmp_path):
     assert call("demo", "-o", tmp_path).exit_code == 0
     assert call("demo", "-o", tmp_path).exit_code == 0  # the same

@@ -12,11 +12,10 @@ import itofit
 from itofit import dynamics as answers_of
 from itofit._checks import InputError
 from itofit.cli.app import app, explained, print_aside, print_json, print_text
-from itofit.cli.arguments import Json, Model, Seed, check_picture, equation_in, writing
+from itofit.cli.arguments import Force, Json, Model, Seed, check_picture, equation_in, write_picture
 from itofit.cli.outside import drive_from, number_from
 from itofit.dynamics.answers import Answer
 from itofit.model.sde import SDE
-from itofit.model.storage import whole_file
 
 SETS = "a number, an interval as in 0.5:1.5 or 0.5: (no end), or intervals by name as in x=0.5:,y=-1:1"
 
@@ -37,6 +36,7 @@ def dynamics(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Draw a figure: a .png, .svg or .pdf file.")
     ] = None,
+    force: Force = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -45,7 +45,7 @@ def dynamics(
     With --start and --target it is the mean first-passage time between them.
     """
     if output is not None:
-        check_picture(output, model)
+        check_picture("--output", output, model, force=force)
     if (start is None) != (target is None):
         raise InputError("--start and --target belong together: give both, or neither")
     sde = equation_in(model)
@@ -140,6 +140,5 @@ def _draw(sde: SDE, answers: tuple[Answer, ...], options: dict[str, Any], output
         answers_of.stationary_density(sde, **options).plot(axes[1])
         if times:
             times[0].plot(axes[2])
-        with writing(output), whole_file(output) as file:
-            figure.savefig(file, format=output.suffix[1:].lower(), dpi=150)
+        write_picture(output, figure, dpi=150)
         pyplot.close(figure)

@@ -8,13 +8,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import itofit
 from itofit._checks import InputError
-from itofit.model.storage import PAGES, check_ending, checked_target, is_ours, read
+from itofit.looking.plot.canvas import drawn
+from itofit.model.storage import PAGES, check_ending, checked_target, is_ours, read, write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Files = Annotated[
     list[str],
@@ -31,11 +35,17 @@ Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same res
 Svg = Annotated[bool, typer.Option("--svg", help="Pictures of the page as SVG, sharp at any size, instead of PNG.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files also if itofit did not write them.")]
 
-PICTURES = (".png", ".svg", ".pdf")
 MODELS, TABLES = (".npz",), (".csv", ".parquet")
 """Ends of the names of files that commands write."""
-PAGE_MARK, PAGE_HEAD = b'<meta name="generator" content="itofit', 2048
-"""What the pages of itofit hold, and within how many bytes."""
+PICTURE_MARKS = {
+    ".png": b"Software\0itofit ",
+    ".svg": b"<dc:title>itofit ",
+    ".pdf": b"/Creator (itofit ",
+}
+MARKS = PICTURE_MARKS | dict.fromkeys(PAGES, b'<meta name="generator" content="itofit')
+"""What the pictures and pages of itofit hold."""
+MARKED_BYTES = 4096
+"""Within how many of their first or last bytes they do."""
 
 
 def equation_in(path: Path) -> itofit.LearnedSDE | itofit.Formula:
@@ -51,9 +61,7 @@ def model_in(path: Path) -> itofit.LearnedSDE:
     return sde
 
 
-def check_writable(
-    option: str, path: Path, *needed: Path, suffixes: tuple[str, ...] = (), force: bool | None = None
-) -> None:
+def check_writable(option: str, path: Path, *needed: Path, suffixes: tuple[str, ...] = (), force: bool) -> None:
     """Raise if a file cannot be written, or would replace one that the command needs or that is the user's.
 
     Parameters
@@ -65,8 +73,8 @@ def check_writable(
         Files that the command reads or writes besides.
     suffixes : tuple of str, optional
         Ends of the name that say what the file is; a name may also have none, but no other.
-    force : bool, optional
-        Replace any file. False: only those that itofit wrote. None: the command does not ask.
+    force : bool
+        Replace any file. False: only those that itofit wrote.
     """
     if suffixes:
         check_ending(option, path, suffixes)
@@ -76,24 +84,33 @@ def check_writable(
     for other in needed:
         if target == Path(os.path.realpath(other)):
             raise InputError(f"{option}: {path} is needed for something else; give another name")
-    if force is False and target.exists() and target.stat().st_size and not _is_own(target):
+    if not force and target.exists() and target.stat().st_size and not _is_own(target):
         raise InputError(f"{option}: {path} exists, and it is not known to come from itofit; add --force to replace it")
 
 
 def _is_own(file: Path) -> bool:
     """Whether a file says that itofit wrote it; tables cannot."""
-    if file.suffix.lower() in PAGES:
-        with file.open("rb") as opened:
-            return PAGE_MARK in opened.read(PAGE_HEAD)
-    return is_ours(file)
+    mark = MARKS.get(file.suffix.lower())
+    if mark is None:
+        return is_ours(file)
+    with file.open("rb") as opened:
+        head = opened.read(MARKED_BYTES)
+        opened.seek(max(0, file.stat().st_size - MARKED_BYTES))
+        return mark in head or mark in opened.read()
 
 
-def check_picture(path: Path, *needed: Path, purpose: str = "--output") -> None:
-    """Raise if a picture cannot be drawn into a file."""
-    if path.suffix.lower() not in PICTURES:
-        raise InputError(f"--output must end in {', '.join(PICTURES)}, got {path.name}")
-    check_writable("--output", path, *needed)
-    check_installed("matplotlib", "plot", purpose)
+def check_picture(option: str, path: Path, *needed: Path, force: bool) -> None:
+    """Raise if a picture cannot be drawn into a file, or would replace one as in `check_writable`."""
+    if path.suffix.lower() not in PICTURE_MARKS:
+        raise InputError(f"{option} must end in {', '.join(PICTURE_MARKS)}, got {path.name}")
+    check_writable(option, path, *needed, force=force)
+    check_installed("matplotlib", "plot", option)
+
+
+def write_picture(path: Path, figure: Figure, dpi: int) -> None:
+    """Write a figure to a file, whole or not at all."""
+    with writing(path):
+        write_whole(path, drawn(figure, path.suffix[1:].lower(), dpi))
 
 
 def check_installed(package: str, extra: str, purpose: str) -> None:

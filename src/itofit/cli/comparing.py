@@ -10,7 +10,7 @@ import typer
 import itofit
 from itofit._checks import InputError
 from itofit.cli.app import app, explained, print_aside, print_json, print_text
-from itofit.cli.arguments import Json, Seed, check_picture, model_in, writing
+from itofit.cli.arguments import Force, Json, Seed, check_picture, model_in, writing
 from itofit.cli.columns import Columns
 from itofit.cli.option_groups import with_option_groups
 from itofit.looking.plot.canvas import style
@@ -38,6 +38,7 @@ def compare(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A picture, .png, .svg or .pdf.", show_default=False)
     ] = None,
+    force: Force = False,
     as_json: Json = False,
     seed: Seed = 0,
 ) -> None:
@@ -46,7 +47,7 @@ def compare(
         raise InputError("give the data of both conditions, or of none")
     needed = [path for path in (first, second, data_first, data_second) if path is not None]
     if output is not None:
-        check_picture(output, *needed, purpose="itofit compare --output")
+        check_picture("--output", output, *needed, force=force)
     models = model_in(first), model_in(second)
     data = [None if path is None else columns.read([str(path)]) for path in (data_first, data_second)]
     comparison = itofit.compare(

@@ -10,7 +10,19 @@ import typer
 
 import itofit
 from itofit.cli.app import app, explained, print_json, print_text
-from itofit.cli.arguments import Files, Json, Model, check_installed, check_writable, model_in, writing
+from itofit.cli.arguments import (
+    MODELS,
+    Files,
+    Force,
+    Json,
+    Model,
+    check_installed,
+    check_picture,
+    check_writable,
+    model_in,
+    write_picture,
+    writing,
+)
 from itofit.cli.columns import Columns
 from itofit.cli.machines import Machines
 from itofit.cli.option_groups import with_option_groups
@@ -40,7 +52,8 @@ def formula(
     machines: Machines,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the formula goes, a .npz file.")] = None,
     degree: Annotated[
-        int | None, typer.Option(min=0, help="Of the monomials that are tried; 4 or 3 if left out.")
+        int | None,
+        typer.Option(min=0, help="Of the monomials that are tried; 4 or 3 if left out, less with many inputs."),
     ] = None,
     terms: Annotated[
         str | None, typer.Option(help='Further terms to try, comma-separated, as in "sin(x), x^5, x y^4".')
@@ -54,14 +67,15 @@ def formula(
     picture: Annotated[
         Path | None, typer.Option(help="Draw it beside the learned functions, a .png, .svg or .pdf.")
     ] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Find a short formula for drift and noise, and say whether it predicts as well as the learned functions."""
-    for option, path in (("--output", output), ("--picture", picture)):
-        if path is not None:
-            check_writable(option, path, model, *map(Path, files))
+    needed = [model, *map(Path, files), *([] if held_out is None else [held_out])]
+    if output is not None:
+        check_writable("--output", output, *needed, suffixes=MODELS, force=force)
     if picture is not None:
-        check_installed("matplotlib", "plot", "--picture")
+        check_picture("--picture", picture, *needed, force=force)
     if form is Form.sympy:
         check_installed("sympy", "formula", "--as sympy")
     sde = model_in(model)
@@ -79,8 +93,8 @@ def formula(
             with writing(output):
                 found.save(output)
         if picture is not None:
-            with style(), writing(picture):
-                found.plot(sde, data).savefig(picture, dpi=130)
+            with style():
+                write_picture(picture, found.plot(sde, data), dpi=130)
     if as_json:
         print_json(formula_facts(found) | ({} if output is None else {"file": str(output)}))
     elif form is Form.text:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from contextlib import _GeneratorContextManager
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +48,7 @@ def style() -> _GeneratorContextManager[None]:
 @style()
 def save(figure: Figure, path: Path) -> None:
     """Write `path`.png and `path`.svg, each whole or not at all, and close the figure."""
-    contents = {}
-    for kind in ("png", "svg"):
-        buffer = BytesIO()
-        figure.savefig(buffer, format=kind, dpi=DPI, metadata={"Date": None} if kind == "svg" else None)
-        contents[kind] = buffer.getvalue()
+    contents = {kind: canvas.drawn(figure, kind, DPI) for kind in ("png", "svg")}
     for kind, content in contents.items():
         write_whole(path.with_name(f"{path.name}.{kind}"), content)
     figure.clear()

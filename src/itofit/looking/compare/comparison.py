@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from itofit.looking.check.phrases import capitalised, p_text
 from itofit.looking.compare.compared_answers import AnswerDifference
 from itofit.looking.compare.condition_test import ConditionTest
 from itofit.looking.compare.uncertain_steps import uncertain_steps
+from itofit.looking.plot.canvas import drawn
 from itofit.model.learned import LearnedSDE
 from itofit.model.sampled import SampledSDEs
 
@@ -217,9 +217,8 @@ class Comparison:
 
         from itofit.looking.compare.compared_curves import figure_size  # noqa: PLC0415
 
-        whole, content = Figure(figsize=figure_size(self), layout="constrained"), BytesIO()
-        self.plot(whole).savefig(content, format=form, dpi=150)
-        return content.getvalue()
+        whole = Figure(figsize=figure_size(self), layout="constrained")
+        return drawn(self.plot(whole), form, dpi=150)
 
     def plot(self, figure: Figure | None = None) -> Figure:
         """Drift and variance of both conditions, and below them their differences with simultaneous bands.

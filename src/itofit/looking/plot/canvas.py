@@ -5,12 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import ndtri as normal_quantile
 
 from itofit._checks import InputError
+from itofit._version import __version__
 from itofit.data.units import with_unit
 from itofit.dynamics.axes import (
     DATA,
@@ -65,6 +67,18 @@ def style(rc: Mapping[str, Any] = RC) -> Iterator[None]:
         from matplotlib import style  # noqa: PLC0415
     with style.context(["default", dict(rc)]):
         yield
+
+
+def drawn(figure: Figure, form: str, dpi: int) -> bytes:
+    """A figure as the content of a .png, .svg or .pdf file, which says that itofit drew it, and no date."""
+    by, content = f"itofit {__version__}", BytesIO()
+    says = {
+        "png": {"Software": by},
+        "svg": {"Creator": by, "Date": None},
+        "pdf": {"Creator": by, "CreationDate": None},
+    }
+    figure.savefig(content, format=form, dpi=dpi, metadata=says[form])
+    return content.getvalue()
 
 
 def figure_or_new(figure: Any, size: tuple[float, float]) -> Figure:  # noqa: ANN401

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from io import BytesIO
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -17,7 +16,7 @@ from itofit.learning.automatic.search import LEAST_EVIDENCE_GAIN
 from itofit.looking import plot
 from itofit.looking.check import Diagnosis
 from itofit.looking.check.phrases import capitalised
-from itofit.looking.plot.canvas import few_ticks, lines, unescaped
+from itofit.looking.plot.canvas import drawn, few_ticks, lines, unescaped
 from itofit.looking.plot.formula_panels import MOST_LINES, draw_line, draw_losses
 from itofit.looking.plot.grids import MOST_SLICES, panels_of
 from itofit.looking.plot.simulated import compare_all, draw_compared
@@ -242,10 +241,9 @@ def picture(figure: Figure, text: str, dpi: int = DPI) -> Picture:
     """A figure in the format of matplotlib's settings, which `itofit.report` sets, without the date."""
     from matplotlib import rcParams  # noqa: PLC0415
 
-    buffer, kind = BytesIO(), rcParams["savefig.format"]
-    figure.savefig(buffer, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
+    kind = rcParams["savefig.format"]
     width, height = (round(dpi * float(inches)) for inches in figure.get_size_inches())
-    return Picture(buffer.getvalue(), TYPES[kind], width, height, text)
+    return Picture(drawn(figure, kind, dpi), TYPES[kind], width, height, text)
 
 
 def sentence(text: str) -> str:
