@@ -73,9 +73,10 @@ def check(
     A deviation counts only if it is significant *and* large enough to matter, since with many rows any tiny one is
     significant: 0.05 in the mean (in standard deviations of a step) or a fifth of the drift, 0.1 in the variance, 0.2
     in the skewness, 0.5 in the kurtosis, ten times the Gaussian tail, 0.2 in the variance of a region, 0.05 in a
-    correlation. Three times as much is "bad", less is "caution". Without such a deviation a finding is "good" if the
-    95 % intervals of all its deviations are within these sizes, and otherwise "cannot tell". A deviation as large as
-    one of these sizes is called good in one of forty data sets at most.
+    correlation. Three times as much is "bad" (six times for the length of the step, ten times for data outside the
+    range or at limits of Σ), less is "caution". Without such a deviation a finding is "good" if the 95 % intervals of
+    all its deviations are within these sizes, and otherwise "cannot tell". A deviation as large as one of these sizes
+    is called good in one of forty data sets at most.
 
     Parameters
     ----------
