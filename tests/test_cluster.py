@@ -188,7 +188,8 @@ def test_workers_find_files_that_are_named_from_here(client, file, tmp_path, mon
     (tmp_path / "tracks").mkdir()
     for number, rows in enumerate(np.array_split(np.load(file), 4)):
         pandas.DataFrame({"x": rows}).to_parquet(f"tracks/{number}.parquet")
-    data = itofit.read_transitions("tracks", dt=0.02, chunk_rows=3000)
+    with pytest.warns(itofit.DataWarning, match="without times and tracks"):
+        data = itofit.read_transitions("tracks", dt=0.02, chunk_rows=3000)
     sde = itofit.fit(data, rng=0, client=client)
     assert_same_model(sde, itofit.fit(data, rng=0))
     assert_same_model(sde, fitted_here(file)[0])

@@ -784,6 +784,6 @@ def test_relaxation_of_a_circle_without_noise_says_that_it_does_not_end():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ExtrapolationWarning)
-        times = dynamics.relaxation_times(sde, samples=10, rng=0)
+        times = dynamics.relaxation_times(sde, cells=50, samples=10, rng=0)
     low, high = times.interval()
     assert not np.isnan([times.value, times.std, low, high]).any()

@@ -17,8 +17,7 @@ import itofit
 from itofit import ARFF, ARFFRegressor, ExtrapolationWarning, InputError, Transitions
 from itofit._checks import CONTROL, CallError, Message, printable
 from itofit.cli import app
-from itofit.data.frames.layout import Clock, Table, checked_layout
-from itofit.data.reading.file_layout import _check_roles
+from itofit.data.frames.layout import Clock, Table, _check_roles, checked_layout
 from itofit.looking.plot.simulated import compare_all
 from itofit.model.known import KnownSDE
 

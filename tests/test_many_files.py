@@ -444,7 +444,8 @@ def test_what_a_path_may_be(tmp_path):
 def test_numbers_in_names_count(tmp_path):
     for i in range(12):
         written(pd.DataFrame({"x": [float(i), i + 0.5]}), tmp_path / f"part-{i}.csv")
-    data = read_transitions(tmp_path, dt=1.0)
+    with pytest.warns(DataWarning, match="without times and tracks"):
+        data = read_transitions(tmp_path, dt=1.0)
     equal(data.inputs.ravel(), np.arange(0, 11.5, 0.5))
 
 

@@ -57,16 +57,17 @@ def dynamics(
         raise InputError(f"this equation is driven from outside: say at which values, as in --covariates {names}")
     options: dict[str, Any] = {"covariates": held, "samples": samples, "rng": seed}
     if start is None or target is None:
-        answers = answers_of.outlook(sde, **options).answers
+        found = answers_of.outlook(sde, **options)
     else:
         ends = states_from("--start", start, sde), states_from("--target", target, sde)
-        answers = (answers_of.first_passage_time(sde, *ends, **options),)
+        found = answers_of.Outlook((answers_of.first_passage_time(sde, *ends, **options),))
     if output is not None:
-        _draw(sde, answers, options, output)
+        _draw(sde, found.answers, options, output)
     if as_json:
-        print_json({"units": sde.units.as_dict(), "answers": [_facts(answer) for answer in answers]})
+        facts = [_facts(answer) for answer in found.answers]
+        print_json({"units": sde.units.as_dict(), "answers": facts, "notes": list(found.notes)})
     else:
-        print_text(str(answers_of.Outlook(answers)))
+        print_text(str(found))
     if output is not None:
         print_aside(f"figure: {output}")
 

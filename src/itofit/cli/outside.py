@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ def periods_from(text: str | None) -> dict[str, float | tuple[float, float]] | N
         ends = [number_from(end) for end in value.split(":")]
         if not name.strip() or len(ends) > 2 or None in ends:
             raise InputError(PERIODIC.format(text=text))
+        _refuse_twice("--periodic", name.strip(), periods)
         low, *high = (end for end in ends if end is not None)
         periods[name.strip()] = (low, high[0]) if high else low
     return periods
@@ -35,13 +37,20 @@ def units_from(text: str | None) -> tuple[dict[str, str] | None, str | None]:
     """What --units says: units by name, and that of time."""
     if text is None:
         return None, None
-    units = {}
+    units: dict[str, str] = {}
     for part in text.split(","):
         name, _, unit = part.rpartition("=")
         if not name.strip() or not unit.strip():
             raise InputError(f"--units must be names with their units, such as x=µm,y=µm,time=s, got {text!r}")
+        _refuse_twice("--units", name.strip(), units)
         units[name.strip()] = unit.strip()
     return units, units.pop("time", None)
+
+
+def _refuse_twice(option: str, name: str, before: Container[str]) -> None:
+    """Raise if an option names something that it named before."""
+    if name in before:
+        raise InputError(f"{option} names {name} twice: give it once")
 
 
 def number_from(text: str) -> float | None:
@@ -69,9 +78,10 @@ def drive_from(text: str | None, sde: SDE, steps: int, decimal: str = ".") -> Fl
 
 
 def _constants(text: str, names: tuple[str, ...]) -> Float:
-    values = {}
+    values: dict[str, float | None] = {}
     for part in text.split(","):
         name, _, value = part.rpartition("=")
+        _refuse_twice("--covariates", name.strip(), values)
         values[name.strip()] = number_from(value)
     if set(values) != set(names) or None in values.values():
         raise InputError(f"--covariates must give a number for {', '.join(names)}, as in {names[0]}=1, got {text!r}")
@@ -84,4 +94,4 @@ def _table(path: Path, names: tuple[str, ...], steps: int, decimal: str) -> Floa
     values = read_columns(path, names, decimal)
     if len(values) < steps:
         raise InputError(f"{path} has {len(values)} rows: one for each of {steps} steps is needed; give fewer --steps")
-    return values[:steps]
+    return values[: steps + 1]  # one more row, after the last step, is told with the last state

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
 from itofit._checks import Either, Float, InputError, Message, Option, gone_through, one_of, shown
-from itofit.data.units import NO_UNITS, Units, same_unit
+from itofit.data.units import NO_UNITS, Units, clock_beside, same_unit
 
 Kind = Literal["diffusion", "underdamped", "positions", "general"]
 Form = Literal["pairs", "increments", "underdamped", "trajectory", "trajectories"]
@@ -152,22 +152,32 @@ def same_names(data: HasNames, other: HasNames) -> None:
 
 
 def same_variables(parts: Sequence[HasVariables]) -> None:
-    """Raise unless all parts have the same inputs, outputs and kind."""
+    """Raise unless all parts have the same inputs, outputs, kind, covariates and periodic variables."""
     forms = {(part.n_inputs, part.n_outputs, part.kind) for part in parts}
     if len(forms) > 1:
         raise InputError(f"all parts must have the same inputs, outputs and kind, got {sorted(forms)}")
     for part in parts[1:]:
         same_names(part, parts[0])
-        same_surroundings(part, parts[0])
+        same_drivers_and_periods(part, parts[0])
 
 
 def same_surroundings(data: HasVariables, other: HasVariables) -> None:
+    """Raise unless two sets of transitions have the same covariates, periodic variables and units."""
+    same_drivers_and_periods(data, other)
+    same_units(data.units, other.units)
+
+
+def same_drivers_and_periods(data: HasVariables, other: HasVariables) -> None:
     """Raise unless two sets of transitions have the same covariates and periodic variables."""
     if data.n_covariates != other.n_covariates:
         raise InputError(f"there are {plural(data.n_covariates, 'covariate')}, and before {other.n_covariates}")
     if not np.array_equal(data.periods, other.periods):
         raise InputError("the periods of the variables differ from those before: all must have the same")
-    if problem := other_units(data.units, other.units):
+
+
+def same_units(units: Units, before: Units) -> None:
+    """Raise if a unit is another one in the units before."""
+    if problem := other_units(units, before):
         raise InputError(f"{problem} before: all must have the same units")
 
 
@@ -248,11 +258,9 @@ def _other_covariates(model: HasVariables, data: HasVariables) -> InputError:
 
 def other_units(units: Units, before: Units) -> str:
     """In which unit the first variable, or time, is that has another one in other units; empty if there is none."""
-    for name, own in zip((*units.names, "time"), (*units.symbols, units.time), strict=True):
-        other = before.time if name == "time" and name not in units.names else before.of(name)
-        if not same_unit(own, other):
-            return f"{name} is in {own}, and in {other}"
-    return ""
+    pairs = [(name, own, before.of(name)) for name, own in zip(units.names, units.symbols, strict=True)]
+    pairs.append((clock_beside({*units.names, *before.names}), units.time, before.time))
+    return next((f"{name} is in {own}, and in {other}" for name, own, other in pairs if not same_unit(own, other)), "")
 
 
 def _other_periods(model: HasVariables) -> InputError:
@@ -266,6 +274,31 @@ def _other_periods(model: HasVariables) -> InputError:
         periodic=Either(
             python=f"periodic={{{shown}}}" if given else "no periodic=", command=options or "no --periodic"
         ),
+    )
+
+
+def in_order(argument: str, given: Any, names: Sequence[str]) -> Any:  # noqa: ANN401
+    """Of a table the columns of some names in their order; raise if it lacks one. Anything else as it is.
+
+    Columns that are only numbered, as those of a DataFrame made of an array, are taken as they stand.
+    """
+    of_arrow = None if isinstance(given, np.ndarray) else getattr(given, "column_names", None)
+    if of_arrow is None and not hasattr(given, "columns"):
+        return given
+    there = list(given.columns if of_arrow is None else of_arrow)
+    missing = next((name for name in names if name not in there), None)
+    if missing is None:
+        return given[list(names)] if of_arrow is None else given.select(list(names))
+    if there == list(range(len(there))) or there == [f"column_{i}" for i in range(len(there))]:
+        return given
+    raise InputError(
+        "{option}: the table has no column {name!r}{hint}: rename its columns {there} so that {names} are among them, "
+        "or give an array of values in the order of these",
+        option=Option(argument),
+        name=missing,
+        hint=did_you_mean(missing, there),
+        there=", ".join(map(repr, there[:20])) + (", ..." if len(there) > 20 else ""),
+        names=", ".join(names),
     )
 
 

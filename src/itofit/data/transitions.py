@@ -21,7 +21,7 @@ from itofit.data.position_tracks import FromPositions
 from itofit.data.step_limits import step_limits
 from itofit.data.trajectories import Moves, complete, moves_in_trajectories
 from itofit.data.units import NO_UNITS
-from itofit.data.with_units import GivenUnits, unit_of_dates
+from itofit.data.with_units import GivenUnits, joint_units, unit_of_dates
 
 if TYPE_CHECKING:
     from itofit.data.large.blocked import BlockedTransitions
@@ -282,8 +282,8 @@ class Transitions(MoveRows, FromPositions):
         min_h, max_h : float, optional
             Moves that took less or more time, but for rounding (a millionth), are left out.
         covariates : name or list of names, optional
-            Columns of inputs from outside; the column of times may be one. Their values where a move starts count for
-            it; moves that start where one is missing are left out, with a warning.
+            Columns of inputs from outside; the column of times may be one, and dates count from 1970. Their values where
+            a move starts count for it; moves that start where one is missing are left out, with a warning.
         periodic : dict, optional
             As in `Transitions`, by the names of the columns.
         second_order : bool
@@ -423,13 +423,13 @@ class Transitions(MoveRows, FromPositions):
         if not parts or not all(isinstance(part, Transitions) for part in parts):
             raise InputError("concatenate needs a list of Transitions, at least one")
         same_variables(parts)
+        units = joint_units(parts)
         first: Transitions = parts[0]
         if len(parts) == 1:
             return first
         x, dx, h = (np.concatenate([getattr(part, name) for part in parts]) for name in ("inputs", "increments", "h"))
         grouped = all(part.groups is not None for part in parts)
         groups = np.concatenate([part.groups for part in parts]) if grouped else None
-        units = next((part.units for part in parts if part.units), NO_UNITS)
         return cls._trusted(x, dx, h, groups, *first._variables[:-1], units)
 
     @classmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -25,6 +25,8 @@ BELOW = re.compile(r"/\(([^()]+)\)")
 NONE = ("", "1", "-")
 """Units of numbers without one; the first also where it is not known."""
 HALF = Fraction(1, 2)
+CLOCKS = ("time", "h")
+"""What time is called where its unit is told; the second if a variable has the first name."""
 UNKNOWN_TIME = "time"
 """Stands for the unit of time where that of a variable is known and this is not."""
 
@@ -59,9 +61,13 @@ class Units:
         return dict(zip(self.names, self.symbols, strict=True)).get(name, "")
 
     def as_dict(self, time: bool = True) -> dict[str, str]:
-        """All that are known; that of time as "time", unless it is left out."""
+        """All that are known; that of time, unless left out, as "time", or as "h" where a variable is called so."""
         known = {name: symbol for name, symbol in zip(self.names, self.symbols, strict=True) if symbol}
-        return known | ({"time": self.time} if self.time and time else {})
+        return known | ({clock_beside(self.names): self.time} if self.time and time else {})
+
+    def renamed(self, names: Mapping[str, str]) -> Units:
+        """The same where variables have other names, given by those that they had."""
+        return Units(tuple(names.get(name, name) for name in self.names), self.symbols, self.time)
 
     def labelled(self, name: str) -> str:
         """The name of a variable with its unit, as on an axis: x [µm]."""
@@ -107,6 +113,11 @@ def behind(unit: str) -> str:
     if unit.startswith("1/"):
         unit = written_in_line(parsed(unit))
     return f" {unit}" if unit else ""
+
+
+def clock_beside(names: Collection[str]) -> str:
+    """What time is called beside variables of some names: a covariate may be called "time"."""
+    return next(word for word in (*CLOCKS, "unit of time") if word not in names)
 
 
 def same_unit(one: str, other: str) -> bool:

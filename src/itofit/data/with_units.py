@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
 from itofit._checks import InputError, Message, Option
-from itofit.data.names import HasVariables, did_you_mean
+from itofit.data.names import HasVariables, did_you_mean, same_units
 from itofit.data.units import Units
 
 GivenUnits = Mapping[str, str] | None
@@ -25,8 +25,8 @@ class WithUnits:
     def with_units(self, units: GivenUnits = None, time_unit: str | None = None) -> Self:
         """The same with units of its variables and of time, which labels, tables and answers then show.
 
-        Nothing is converted: they say what the numbers are. Those that are not mentioned stay as they are. A velocity
-        has by default the unit of its position over that of time.
+        Nothing is converted: they say what the numbers are. Those that are not mentioned stay as they are; an empty
+        text takes one away. A velocity has by default the unit of its position over that of time.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class WithUnits:
 
 def checked_units(owner: HasVariables, units: GivenUnits, time_unit: str | None) -> Units:
     """The units of an owner with those that a user gives; an error if they are not texts for its variables."""
-    names = tuple(dict.fromkeys((*owner.input_names, *owner.output_names)))
+    names = _all_names(owner)
     if units is not None and not isinstance(units, Mapping):
         raise InputError("{units} must be a dict, as in {{'x': 'µm'}}, got {got!r}", units=Option("units"), got=units)
     for name, unit in (units or {}).items():
@@ -69,7 +69,29 @@ def checked_units(owner: HasVariables, units: GivenUnits, time_unit: str | None)
         _check_text(Message("{units}: that of {name}", units=Option("units"), name=name), unit)
     if time_unit is not None:
         _check_text(Message("{time_unit}", time_unit=Option("time_unit")), time_unit)
-    return _merged(owner, names, units or {}, time_unit)
+    return _replaced(owner, owner.units, units or {}, owner.units.time if time_unit is None else time_unit)
+
+
+def joint_units(parts: Sequence[HasVariables]) -> Units:
+    """The units of several sets of transitions together, each from the first that knows it; an error if two differ."""
+    joint = parts[0].units
+    for part in parts[1:]:
+        joint = with_those_of(part, joint)
+    return joint
+
+
+def with_those_of(part: HasVariables, before: Units) -> Units:
+    """Units that are known already, with those that only further transitions know; an error if any are others."""
+    if not part.units or part.units == before:
+        return before
+    same_units(part.units, before)
+    new = {name: unit for name, unit in part.units.as_dict(time=False).items() if not before.of(name)}
+    return _replaced(part, before, new, before.time or part.units.time)
+
+
+def _all_names(owner: HasVariables) -> tuple[str, ...]:
+    """Names of the inputs, and of the outputs that are none of them."""
+    return tuple(dict.fromkeys((*owner.input_names, *owner.output_names)))
 
 
 def _check_text(what: Message, unit: object) -> None:
@@ -79,12 +101,12 @@ def _check_text(what: Message, unit: object) -> None:
         raise InputError(text, what=what, n=LONGEST, got=unit)
 
 
-def _merged(owner: HasVariables, names: tuple[str, ...], units: Mapping[str, str], time_unit: str | None) -> Units:
-    """The units of an owner, with those given in place of others, and with those of velocities."""
-    before, derived = owner.units, _velocities(owner, owner.units)
+def _replaced(owner: HasVariables, before: Units, units: Mapping[str, str], time_unit: str) -> Units:
+    """Units with those given in place of others, and with those of velocities, of the variables of an owner."""
+    names, derived = _all_names(owner), _velocities(owner, before)
     known = {name: before.of(name) for name in names if before.of(name) != derived.get(name)}
     known |= {name: unit.strip() for name, unit in units.items()}
-    own = Units(names, tuple(known.get(name, "") for name in names), (time_unit or before.time).strip())
+    own = Units(names, tuple(known.get(name, "") for name in names), time_unit.strip())
     known = _velocities(owner, own) | {name: symbol for name, symbol in known.items() if symbol}
     own = Units(names, tuple(known.get(name, "") for name in names), own.time)
     return own if own else Units()

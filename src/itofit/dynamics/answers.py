@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import stdtrit
 
 from itofit._checks import Float, fraction
@@ -104,21 +105,22 @@ class Answer:
             finite = np.where(np.isfinite(samples), samples, np.nan)[:, enough] if out.ndim else samples
             with np.errstate(over="ignore"):  # that of times without end is infinite
                 out[enough] = np.nanstd(finite, axis=0, ddof=1)
-        return out
+        return np.where(np.isinf(self.value) & (len(samples) > 0), np.inf, out)
 
     def interval(self, level: float = 0.95) -> tuple[Float | float, Float | float]:
         """Ends of the interval that has a probability `level`: two values, or arrays of the value's shape.
 
         It is that of Student's distribution around the value: of its logarithm if it is positive, of its root if it is
-        a square, which may be zero, and cut at zero and one if it is a probability. NaN without error bars.
+        a square, which may be zero, and cut at zero and one if it is a probability. What is zero in all samples, as the
+        time to a set is within it, is sure to be zero. NaN without error bars.
         """
-        n = max(len(self.samples), 2)
-        t = float(stdtrit(n - 1, 0.5 + 0.5 * fraction("level", level)))
+        t = self._stds(level)
         value = np.asarray(self.value, dtype=float)
         if self.scale == "log":
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 factor = np.exp(np.minimum(t * self._std(np.log(self.samples)), 700.0))
-                return _plain(value / factor), _plain(value * factor)
+            factor = np.where(self._surely_zero(), 1.0, factor)
+            return _plain(value / factor), _plain(value * factor)
         if self.scale == "square":
             root = np.sqrt(value)
             away = np.sqrt(np.mean((np.sqrt(self.samples) - root) ** 2, axis=0)) if len(self.samples) else np.nan
@@ -128,6 +130,17 @@ class Answer:
         if self.scale == "share":
             low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
         return _plain(low), _plain(high)
+
+    def _stds(self, level: float) -> float:
+        """How many standard deviations the interval of a level reaches, by Student's distribution."""
+        n = max(len(self.samples), 2)
+        return float(stdtrit(n - 1, 0.5 + 0.5 * fraction("level", level)))
+
+    def _surely_zero(self) -> npt.NDArray[np.bool_]:
+        """Where the value and all samples are zero, of the value's shape."""
+        if not len(self.samples):
+            return np.zeros(np.shape(self.value), dtype=bool)
+        return np.asarray((np.asarray(self.value) == 0) & (self.samples == 0).all(axis=0))
 
     # In words
 
@@ -166,25 +179,37 @@ class Answer:
     # As a picture
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The samples of a number as a histogram, with the value and its 95 % interval."""
+        """The samples of a number as a histogram, with the value and its 95 % interval; of several numbers dots."""
         ax = axes_or_new(ax, (5.0, 3.0))
-        values = np.atleast_1d(self.value).ravel()
-        if len(self.samples):
-            flat = self.samples.reshape(len(self.samples), -1)
-            low, high = (np.atleast_1d(end).ravel() for end in self.interval())
-            if len(values) == 1:
-                ax.hist(flat[np.isfinite(flat[:, 0]), 0], bins="auto", color=LEARNED, alpha=0.35, label="posterior")
-                ax.axvspan(low[0], high[0], color=LEARNED, alpha=0.12, linewidth=0, label="95 % interval")
-                ax.set_ylabel("samples")
-            else:
-                at = np.arange(len(values))
-                ax.errorbar(values, at, xerr=[values - low, high - values], fmt="o", color=LEARNED, capsize=3)
-                ax.set_yticks(at)
-        if len(values) == 1:
-            ax.axvline(values[0], color=LEARNED, linewidth=1.8, label="value")
-            ax.legend(frameon=False, fontsize="small")
+        if np.size(self.value) == 1:
+            self._draw_number(ax)
+        else:
+            self._draw_numbers(ax)
         ax.set_xlabel(escaped(self.label))
         return ax
+
+    def _draw_number(self, ax: Axes) -> None:
+        """A line, over a histogram of the samples if there are any; the interval if it has two ends."""
+        if len(self.samples):
+            low, high = (float(np.ravel(end)[0]) for end in self.interval())
+            own = self.samples.ravel()
+            ax.hist(own[np.isfinite(own)], bins="auto", color=LEARNED, alpha=0.35, label="posterior")
+            if np.isfinite([low, high]).all():
+                ax.axvspan(low, high, color=LEARNED, alpha=0.12, linewidth=0, label="95 % interval")
+            ax.set_ylabel("samples")
+        ax.axvline(float(np.ravel(self.value)[0]), color=LEARNED, linewidth=1.8, label="value")
+        ax.legend(frameon=False, fontsize="small")
+
+    def _draw_numbers(self, ax: Axes) -> None:
+        """Dots below each other, with bars if there are samples; none of what is infinite."""
+        values = np.where(np.isfinite(self.value), self.value, np.nan).ravel()
+        at = np.arange(len(values))
+        ax.plot(values, at, "o", color=LEARNED)
+        if len(self.samples):
+            low, high = (np.ravel(end) for end in self.interval())
+            ax.errorbar(values, at, xerr=[values - low, high - values], fmt="none", ecolor=LEARNED, capsize=3)
+        ax.set_yticks(at)
+        ax.set_ylim(-0.5, len(values) - 0.5)
 
 
 def with_error(value: float, answer: Answer) -> str:

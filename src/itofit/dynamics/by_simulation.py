@@ -1,19 +1,22 @@
 """Answers by simulation: for more variables than a grid can have, or to compare with one.
 
-Paths make steps of Euler and Maruyama of a length at which the drift hardly changes, and are reflected at the edge of
-the box.
+Paths make steps of Euler and Maruyama of a length at which the drift hardly changes. They are reflected at the edge of
+the box, and go round along periodic variables. Paths in the long run are followed until it no longer matters where they
+started, and passages until nearly all have arrived; an answer says what is missing.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from itofit._checks import RNG, Float, Int, generator
-from itofit.data.periods import wrapped
+from itofit._checks import RNG, Float, InputError, Int, generator, gone_through, is_whole, shown
+from itofit.data.periods import nearest_image, wrapped
+from itofit.data.units import behind
 from itofit.dynamics.mesh import Mesh
 from itofit.dynamics.motion import Motion
+from itofit.dynamics.questions import LEAST_CELLS, MOST_CELLS, Cells
 from itofit.dynamics.regions import Region
 from itofit.dynamics.resting import slopes
 from itofit.model.sampled import DrawnSDEs
@@ -24,13 +27,26 @@ FARTHEST = 0.03
 """What noise makes of a step, relative to the box."""
 PATHS, SAMPLE_PATHS = 1000, 200
 """Of the equation itself, and of each sample."""
-STEPS, MOST_STEPS = 2000, 20_000
-"""Of paths in the long run, and until they are given up to arrive anywhere."""
-ARRIVED, SAMPLES_ARRIVED = 0.9, 0.7
+STEPS, LONGEST_RUN = 2000, 32_000
+"""Of paths in the long run: when they are first asked whether it has settled, and until this is given up."""
+KEPT = 100
+"""Times in the last half of a long run at which its states are kept."""
+REMEMBERED = 0.05
+"""Share of a variance that may still be between paths, because of where they started, in the long run."""
+APART, LEAST_CHANGE = 4.0, 0.02
+"""Standard errors, and standard deviations of the state, by which means in the long run may still change."""
+ROUNDING = 1e-9
+"""Variance, relative to the square of the range, of what does not vary."""
+MOST_STEPS = 20_000
+"""Until paths are given up to arrive anywhere."""
+ARRIVED = 0.99
 """Share of the paths that is waited for."""
+LATE = 0.5
+"""Share of the time after which arrivals tell when the paths will arrive that have not."""
 BETWEEN = 30
 """How often a path is looked at during a step."""
 DENSITY_CELLS = 40
+"""In each direction, of the grid on which states are counted."""
 MOST_SAMPLES = 16
 """Samples that are simulated: further ones would take long and add little."""
 
@@ -80,27 +96,138 @@ def _each(motion: Motion, sampled: DrawnSDEs | None) -> list[Motion]:
     return [] if sampled is None else [Motion(one, motion.box, motion.held) for one in sampled[:MOST_SAMPLES]]
 
 
-def _in_the_long_run(motion: Motion, n: int, dt: float, rng: np.random.Generator, every: int = 20) -> Float:
-    """States of n paths at many times, after they have forgotten where they started: (n_times, n, s)."""
+def _notes_on_samples(sampled: DrawnSDEs | None) -> list[str]:
+    """What is to be known of error bars."""
+    if sampled is None or not len(sampled):
+        return []
+    used = min(len(sampled), MOST_SAMPLES)
+    which = f"{used} of {len(sampled)}" if used < len(sampled) else f"{used}"
+    return [f"error bars are from {which} samples, with the chance of {SAMPLE_PATHS} paths each"]
+
+
+# In the long run
+
+
+class _LongRun(NamedTuple):
+    """States in the last half of a simulation."""
+
+    states: Float  # (n_times, n, s)
+    n_steps: int  # of the whole simulation
+    settled: bool  # whether it no longer matters where the paths started
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known if it has not settled."""
+        if self.settled:
+            return []
+        return [
+            f"the long run had not settled after {self.n_steps:,} steps: it still matters where paths started, so that "
+            "shares of parts between which they rarely change may be far off"
+        ]
+
+
+def _in_the_long_run(motion: Motion, n: int, dt: float, rng: np.random.Generator) -> _LongRun:
+    """States of n paths that started all over the middle of the box.
+
+    They are followed for twice as long, again and again, until what they do in the last half of the time has settled.
+    """
     span = motion.box[1] - motion.box[0]
     walk = _Walk(motion, n, motion.box[0] + span * (0.25 + 0.5 * rng.random((n, motion.s))), dt, rng)
-    return np.stack([walk.step().copy() for _ in range(STEPS)][STEPS // 4 :: every])
+    n_steps = max(STEPS // 2, 2)
+    _states_during(walk, n_steps)
+    while True:
+        states = _states_during(walk, n_steps)
+        n_steps *= 2
+        settled = _has_settled(motion, states)
+        if settled or 2 * n_steps > LONGEST_RUN:
+            return _LongRun(states, n_steps, settled)
 
 
-def simulated_density(motion: Motion, sampled: DrawnSDEs | None, rng: RNG) -> tuple[Mesh, Float, Float]:
-    """The density of the first two variables on a grid, and that of samples."""
+def _in_the_same_run(motion: Motion, like: _LongRun, n: int, dt: float, rng: np.random.Generator) -> Float:
+    """States of n paths of a sample (n_times, n, s), which start where those of the equation are, and run as long."""
+    walk = _Walk(motion, n, like.states.reshape(-1, motion.s), dt, rng)
+    _states_during(walk, like.n_steps // 2)
+    return _states_during(walk, like.n_steps // 2)
+
+
+def _states_during(walk: _Walk, n_steps: int) -> Float:
+    """States at some times of the next steps: shape (n_times, n, s)."""
+    every, kept = max(n_steps // KEPT, 1), []
+    for i in range(1, n_steps + 1):
+        x = walk.step()
+        if i % every == 0:
+            kept.append(x)
+    return np.stack(kept)
+
+
+def _has_settled(motion: Motion, states: Float) -> bool:
+    """Whether the two halves of a time with states (n_times, n, s) agree, and paths differ in them by chance alone.
+
+    What is looked at are means over a half of each path, of all variables and their squares. As long as paths stay in
+    the part where they started, these are alike in both halves of one path, and differ between paths. Where paths only
+    turn, as on a limit cycle, they are about the same for all.
+    """
+    n_times, n, s = states.shape
+    scale = np.where(motion.periodic, 1.0, motion.box[1] - motion.box[0])
+    columns = [own / size for own, size in zip(motion.observed(states.reshape(-1, s)), scale, strict=True)]
+    q = np.concatenate(columns, axis=1).reshape(n_times, n, -1)
+    q = np.concatenate([q, (q - q.mean(axis=(0, 1))) ** 2], axis=2)
+    variance = q.var(axis=(0, 1)) + ROUNDING
+    first, last = q[: n_times // 2].mean(axis=0), q[n_times // 2 :].mean(axis=0)  # (n, k)
+    between = ((first - first.mean(axis=0)) * (last - last.mean(axis=0))).mean(axis=0)
+    change = last - first
+    error = change.std(axis=0) / np.sqrt(n)
+    allowed = np.maximum(APART * error, LEAST_CHANGE * np.sqrt(variance))
+    return bool((between <= REMEMBERED * variance).all() and (np.abs(change.mean(axis=0)) <= allowed).all())
+
+
+class SimulatedDensity(NamedTuple):
+    """Densities of the first two variables on a grid."""
+
+    mesh: Mesh
+    value: Float  # (cells, ...)
+    samples: Float  # (n_samples, cells, ...)
+    notes: tuple[str, ...]
+
+
+def density_by_simulation(motion: Motion, sampled: DrawnSDEs | None, rng: RNG, cells: Cells = None) -> SimulatedDensity:
+    """The density of the first two variables, counted in cells of a grid, and that of samples."""
+    shown_of = min(2, motion.s)
+    shape = _cells_of_density(cells, motion, shown_of)
     random, dt = generator(rng)[0], time_step(motion)
-    shown = min(2, motion.s)
-    mesh = Mesh(motion.box[:, :shown], (DENSITY_CELLS,) * shown, tuple(bool(p) for p in motion.periodic[:shown]))
+    mesh = Mesh(motion.box[:, :shown_of], shape, tuple(bool(p) for p in motion.periodic[:shown_of]))
 
-    def density(own: Motion, n: int) -> Float:
-        states = _in_the_long_run(own, n, dt, random).reshape(-1, motion.s)[:, :shown]
+    def density(states: Float) -> Float:
         ranges = [tuple(ends) for ends in mesh.box.T]
-        return np.histogramdd(states, bins=mesh.shape, range=ranges, density=True)[0]
+        return np.histogramdd(states.reshape(-1, motion.s)[:, :shown_of], bins=shape, range=ranges, density=True)[0]
 
-    value = density(motion, PATHS)
-    samples = [density(own, SAMPLE_PATHS) for own in _each(motion, sampled)]
-    return mesh, value, np.array(samples).reshape(-1, *mesh.shape)
+    run = _in_the_long_run(motion, PATHS, dt, random)
+    samples = [density(_in_the_same_run(own, run, SAMPLE_PATHS, dt, random)) for own in _each(motion, sampled)]
+    names = ", ".join(motion.names[:shown_of])
+    notes = [
+        f"by simulation of {PATHS} paths with {run.n_steps:,} steps of {dt:.2g}; density of {names}",
+        *run.notes,
+        *_notes_on_samples(sampled),
+    ]
+    return SimulatedDensity(mesh, density(run.states), np.array(samples).reshape(-1, *shape), tuple(notes))
+
+
+def _cells_of_density(cells: Cells, motion: Motion, shown_of: int) -> tuple[int, ...]:
+    """The shape of the grid."""
+    if cells is None:
+        return (DENSITY_CELLS,) * shown_of
+    each = gone_through(cells)
+    shape: Any = (cells,) * shown_of if each is None else tuple(each)
+    whole = all(is_whole(k) and LEAST_CELLS <= k <= MOST_CELLS for k in shape)
+    if len(shape) != shown_of or not whole or np.prod([float(k) for k in shape]) > MOST_CELLS:
+        raise InputError(
+            f"cells must be a whole number >= {LEAST_CELLS}, or one for each of {', '.join(motion.names[:shown_of])}, "
+            f"whose density comes from simulation, not more than {MOST_CELLS:,} altogether, got {shown(cells)}"
+        )
+    return tuple(int(k) for k in shape)
+
+
+# Passages
 
 
 class Passages(NamedTuple):
@@ -118,65 +245,135 @@ def simulated_passages(
 ) -> Passages:
     """Times until paths arrive in one of several sets, and in which.
 
-    Paths of all samples have the same noise, so that their answers differ by what differs in the equations.
+    Paths of all samples start in the same places, and their noise begins in the same way.
     """
     random, dt = generator(rng)[0], time_step(motion)
-    begin = _starts(motion, start, dt, random)
-    time, shares, error, missed = _followed_paths(motion, begin, targets, PATHS, dt, random, ARRIVED)
+    begin, notes = _starts(motion, start, dt, random)
+    arrivals = _followed_paths(motion, begin, targets, PATHS, dt, random)
+    found = _estimated(arrivals, len(targets))
     seed = int(random.integers(2**31))
     others = [
-        _followed_paths(own, begin, targets, SAMPLE_PATHS, dt, np.random.default_rng(seed), SAMPLES_ARRIVED)
+        _estimated(
+            _followed_paths(own, begin, targets, SAMPLE_PATHS, dt, np.random.default_rng(seed)),
+            len(targets),
+        )
         for own in _each(motion, sampled)
     ]
-    note = f"by simulation of {PATHS} paths with steps of {dt:.2g}: the mean time has a standard error of {error:.2g}"
-    if missed:
-        note += f"; the last {missed:.0%} were not waited for and count as exponential"
+    error = f"the mean time has a standard error of {found.time_error:.2g}"
+    if len(targets) > 1:
+        error = f"probabilities have standard errors of up to {found.share_error:.2g}"
     return Passages(
-        time,
-        shares,
-        np.array([each[0] for each in others]),
-        np.array([each[1] for each in others]).reshape(-1, len(targets)),
-        note,
+        found.mean_time,
+        found.shares,
+        np.array([each.mean_time for each in others]),
+        np.array([each.shares for each in others]).reshape(-1, len(targets)),
+        "; ".join(
+            [
+                f"by simulation of {PATHS} paths with steps of {dt:.2g}: {error}",
+                *_notes_on_missed(arrivals, motion),
+                *notes,
+                *_notes_on_samples(sampled),
+            ]
+        ),
     )
 
 
-def _starts(motion: Motion, start: Region, dt: float, rng: np.random.Generator) -> Float:
+def _starts(motion: Motion, start: Region, dt: float, rng: np.random.Generator) -> tuple[Float, list[str]]:
+    """Places (n, s) in which paths start, as often as the state is there in the long run, and what is to be known."""
     if start.point is not None:
-        return start.point[None]
-    states = _in_the_long_run(motion, PATHS, dt, rng).reshape(-1, motion.s)
+        return start.point[None], []
+    run = _in_the_long_run(motion, PATHS, dt, rng)
+    states = run.states.reshape(-1, motion.s)
     inside = states[start.inside(states)]
     if len(inside):
-        return inside
+        return inside, run.notes
     span = motion.box[1] - motion.box[0]
     places = motion.box[0] + span * rng.random((100_000, motion.s))
-    return places[start.inside(places)]
+    places = places[start.inside(places)]
+    if not len(places):
+        raise InputError(f"start ({start.text}) is so small that no path was ever there: give a point, or a larger set")
+    return places, ["the state was never seen in the start, so paths begin all over it", *run.notes]
+
+
+class _Arrivals(NamedTuple):
+    """Paths that were followed until nearly all had arrived in a target."""
+
+    times: Float  # (n_arrived,)
+    targets: Int  # (n_arrived,): the number of the target
+    missed: int  # how many paths had not arrived
+    end: float  # the time until which they were followed
 
 
 def _followed_paths(
-    motion: Motion, begin: Float, targets: tuple[Region, ...], n: int, dt: float, rng: np.random.Generator, until: float
-) -> tuple[float, Float, float, float]:
-    """The mean time, shares of the targets, the standard error of the time, and the share that was not waited for.
+    motion: Motion, begin: Float, targets: tuple[Region, ...], n: int, dt: float, rng: np.random.Generator
+) -> _Arrivals:
+    """When and where n paths arrive.
 
-    Times of those that have not arrived are taken as exponential: total time over arrivals. Between two states a path
-    is a Brownian bridge, and looked at `BETWEEN` times: otherwise it would often enter a set unseen.
+    Between two states a path is a Brownian bridge, and looked at `BETWEEN` times: otherwise it would often enter a set
+    unseen.
     """
     walk = _Walk(motion, n, begin, dt, rng)
-    total, arrived, n_steps = 0.0, np.zeros(len(targets)), 0
-    while len(walk.x) > (1 - until) * n and n_steps < MOST_STEPS:
+    times, numbers, n_steps = [], [], 0
+    while len(walk.x) > (1 - ARRIVED) * n and n_steps < MOST_STEPS:
         before = walk.x
         after = walk.step()
-        n_steps += 1
         way, first = _way_of_bridges(motion, before, after, targets, dt, rng)
         there = np.isfinite(way)
-        total += dt * float(np.where(there, way, 1.0).sum())
         if there.any():
-            arrived += np.bincount(first[there], minlength=len(targets))
+            times.append(dt * (n_steps + way[there]))
+            numbers.append(first[there])
             walk.x = after[~there]
-    number = float(arrived.sum())
-    if not number:
-        return np.inf, np.full(len(targets), np.nan), np.inf, 1.0
-    mean = total / number
-    return mean, arrived / number, mean / np.sqrt(number), 1 - number / n
+        n_steps += 1
+    none = np.zeros(0)
+    return _Arrivals(
+        np.concatenate([none, *times]), np.concatenate([none, *numbers]).astype(int), len(walk.x), dt * n_steps
+    )
+
+
+class _Estimate(NamedTuple):
+    """What follows from arrivals."""
+
+    mean_time: float
+    shares: Float  # (n_targets,)
+    time_error: float
+    share_error: float  # the largest
+
+
+def _estimated(found: _Arrivals, n_targets: int) -> _Estimate:
+    """The mean time and the shares of the targets, with their standard errors.
+
+    Paths that are still on their way go on to arrive as others did late, at the same rate and in the same sets: by then
+    they have forgotten where they started. What is not known of them is part of the errors.
+    """
+    n = len(found.times) + found.missed
+    if found.missed == n:
+        return _Estimate(np.inf, np.full(n_targets, np.nan), np.inf, np.nan)
+    missed = np.arange(n) >= len(found.times)
+    until = np.append(found.times, np.full(found.missed, found.end))
+    into = np.zeros((n, n_targets))
+    into[~missed, found.targets] = 1.0
+    begin = LATE * found.end if (found.times > LATE * found.end).any() else 0.0
+    late, waited = ~missed & (until > begin), np.maximum(until - begin, 0.0)
+    further, late_shares = waited.sum() / late.sum(), into[late].mean(axis=0)
+    for_each = found.missed / late.sum()  # how many paths go on as each of the late ones
+    times = until + missed * further + for_each * (waited - late * further)  # the last term has the mean zero, and
+    shares = into + np.outer(missed, late_shares) + for_each * late[:, None] * (into - late_shares)  # tells of errors
+    return _Estimate(
+        float(times.mean()),
+        shares.mean(axis=0),
+        float(times.std() / np.sqrt(n)),
+        float(shares.std(axis=0).max() / np.sqrt(n)),
+    )
+
+
+def _notes_on_missed(found: _Arrivals, motion: Motion) -> list[str]:
+    if not found.missed:
+        return []
+    until = f"{found.end:.3g}{behind(motion.units.time)}"
+    if not len(found.times):
+        return [f"none of them arrived until {until}"]
+    share = found.missed / (found.missed + len(found.times))
+    return [f"{100 * share:.2g}% of them had not arrived after {until}, and are taken to arrive as others did late"]
 
 
 def _way_of_bridges(
@@ -192,7 +389,8 @@ def _way_of_bridges(
     root = np.zeros((n, s, s))
     d = s // 2 if motion.underdamped else s
     root[:, s - d :, s - d :] = motion.sde.diffusion(motion.inputs(before))
-    places = before + shares * (after - before) + np.sqrt(dt) * np.einsum("nij,knj->kni", root, bridge)
+    way_on = nearest_image(after - before, motion.periods)  # and not once round the other way
+    places = before + shares * way_on + np.sqrt(dt) * np.einsum("nij,knj->kni", root, bridge)
     starts = np.concatenate([before[None], places[:-1]])
     ways = np.stack([own.way_to(starts.reshape(-1, s), places.reshape(-1, s)).reshape(BETWEEN, n) for own in targets])
     first, way = ways.argmin(axis=0), ways.min(axis=0)  # (BETWEEN, n)
@@ -201,24 +399,32 @@ def _way_of_bridges(
     return (piece + way[piece, own]) / BETWEEN, first[piece, own]
 
 
+# Forgetting
+
+
 def simulated_correlations(
     motion: Motion, lags: Float, sampled: DrawnSDEs | None, rng: RNG
 ) -> tuple[Float, Float, str]:
     """Autocorrelations of each variable (n_times, s), those of samples, and a note."""
     random, dt = generator(rng)[0], time_step(motion)
+    at = np.rint(lags / dt).astype(int)
+    run = _in_the_long_run(motion, PATHS, dt, random)
+    value = _correlation(motion, run.states[-1], at, dt, random)
+    samples = [
+        _correlation(own, _in_the_same_run(own, run, SAMPLE_PATHS, dt, random)[-1], at, dt, random)
+        for own in _each(motion, sampled)
+    ]
+    note = f"by simulation of {PATHS} paths with steps of {dt:.2g}"
+    notes = "; ".join([note, *run.notes, *_notes_on_samples(sampled)])
+    return value, np.array(samples).reshape(-1, *value.shape), notes
 
-    def correlation(own: Motion, n: int) -> Float:
-        last = max(round(float(lags.max()) / dt), 1)
-        states = _in_the_long_run(own, n, dt, random)[-1]
-        walk = _Walk(own, n, states, dt, random)
-        walk.x = states.copy()
-        path = np.stack([states, *(walk.step().copy() for _ in range(last))])
-        away = path - path.mean(axis=(0, 1))
-        at = np.rint(lags / dt).astype(int).clip(0, last)
-        return np.asarray(
-            [(away[: len(away) - k] * away[k:]).mean(axis=(0, 1)) for k in at] / (away**2).mean(axis=(0, 1))
-        )
 
-    value = correlation(motion, PATHS)
-    samples = [correlation(own, SAMPLE_PATHS) for own in _each(motion, sampled)]
-    return value, np.array(samples).reshape(-1, *value.shape), f"by simulation of {PATHS} paths with steps of {dt:.2g}"
+def _correlation(motion: Motion, states: Float, at: Int, dt: float, rng: np.random.Generator) -> Float:
+    """Autocorrelations (n_times, s) at whole numbers of steps (n_times,), of paths that start in states (n, s)."""
+    walk = _Walk(motion, len(states), states, dt, rng)
+    walk.x = states.copy()
+    path = np.stack([states, *(walk.step().copy() for _ in range(max(int(at.max()), 1)))])
+    values = [own.reshape(*path.shape[:2], -1) for own in motion.observed(path.reshape(-1, motion.s))]
+    away = [own - own.mean(axis=(0, 1)) for own in values]  # of each variable (n_steps, n, 1 or 2)
+    products = [[(own[: len(own) - k] * own[k:]).sum(axis=2).mean() for own in away] for k in at]
+    return np.asarray(products) / [(own**2).sum(axis=2).mean() for own in away]

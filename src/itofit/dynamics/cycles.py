@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from itofit._checks import RNG, Float, InputError
-from itofit.data.periods import wrapped
+from itofit.data.periods import nearest_image, wrapped
 from itofit.dynamics.answers import Answer, short
 from itofit.dynamics.axes import LEARNED, axes_or_new, label_plane
 from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
@@ -40,7 +40,7 @@ class Period(Answer):
     Parameters
     ----------
     cycle : array of shape (n, s)
-        The cycle.
+        The cycle. Along periodic variables it goes on beyond the end of the period.
     names : tuple of str
     """
 
@@ -158,25 +158,39 @@ def _on_cycle(motion: Motion, start: Float) -> tuple[Float, float]:
             recent = np.concatenate(path[-SETTLING:])
             if (np.abs(recent[-1] - recent[-200]) < AT_REST * span).all():
                 raise _no_cycle(f"it comes to rest at {motion.place_text(recent[-1])}")
-            found = _first_return(recent, dt, span, flow)
+            found = _first_return(recent, dt, motion)
             if found is not None:
-                return recent[-1], found
+                return wrapped(recent[-1:], motion.periods)[0], found
     raise _no_cycle("its path does not return to where it was")
 
 
-def _first_return(path: Float, dt: float, span: Float, flow: Callable[[Float], Float]) -> float | None:
+def _first_return(path: Float, dt: float, motion: Motion) -> float | None:
     """The time since a path (n, s) was last where it is at its end."""
-    end = path[-1]
-    size = np.ptp(path, axis=0) / span
-    heights = ((path - end) / span**2) @ flow(end[None])[0]
+    end, flow = path[-1:], _within(motion, motion.flow)
+    heights, distances = _seen_from(end, flow(end), path, motion)
     ups = np.flatnonzero((heights[:-1] < 0) & (heights[1:] >= 0))
-    near = [i for i in ups if (np.abs(path[i] - end) / span).max() < RETURNS_WITHIN * size.max() and i < len(path) - 10]
+    near = [i for i in ups if distances[i] < RETURNS_WITHIN * _size(path, motion) and i < len(path) - 10]
     return None if not near else float((len(path) - 1 - near[-1]) * dt)
+
+
+def _seen_from(at: Float, flow: Float, path: Float, motion: Motion) -> tuple[Float, Float]:
+    """How far a path (n, s) is ahead of a place (1, s) in the direction of the flow there, and how far from it.
+
+    Relative to the box, and along periodic variables from the nearest image of the place: two arrays of shape (n,).
+    """
+    span = motion.box[1] - motion.box[0]
+    away = nearest_image(path - at, motion.periods) / span
+    return away @ (flow[0] / span), np.abs(away).max(axis=1)
+
+
+def _size(path: Float, motion: Motion) -> float:
+    """The largest extent of a path (n, s), relative to the box; along a periodic variable at most one, however long."""
+    extent = np.ptp(path, axis=0) / (motion.box[1] - motion.box[0])
+    return float(np.where(motion.periodic, np.minimum(extent, 1.0), extent).max())
 
 
 def _measured(flow: Callable[[Float], Float], x: Float, dt: float, motion: Motion) -> tuple[Float, Float]:
     """Periods (n,) of the cycles that points (n, s) are near, NaN without, and the cycle of the first."""
-    span = motion.box[1] - motion.box[0]
     for _ in range(SETTLING_PERIODS * STEPS_PER_PERIOD):
         x = runge_kutta(flow, x, dt)
     path = [x]
@@ -187,13 +201,13 @@ def _measured(flow: Callable[[Float], Float], x: Float, dt: float, motion: Motio
     for k in range(len(x)):
         own = paths[:, k]
         middle = STEPS_PER_PERIOD // 2
-        at = own[middle]
-        heights = ((own - at) / span**2) @ flow(np.repeat(at[None], len(x), axis=0))[k]
+        at = own[middle : middle + 1]
+        heights, distances = _seen_from(at, flow(np.repeat(at, len(x), axis=0))[k : k + 1], own, motion)
         ups = np.flatnonzero((heights[:-1] < 0) & (heights[1:] >= 0))
-        size = (np.ptp(own, axis=0) / span).max()
+        size = _size(own, motion)
         if size < AT_REST:
             continue
-        near = ups[(np.abs(own[ups] - at) / span).max(axis=1) < RETURNS_WITHIN * size]
+        near = ups[distances[ups] < RETURNS_WITHIN * size]
         later = near[near > middle + 10]
         if len(later):
             times = (later + heights[later] / (heights[later] - heights[later + 1]) - middle) * dt

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from itofit._checks import RNG, ExtrapolationWarning, Float, InputError, one_of
+from itofit.data.periods import nearest_image
 from itofit.data.units import Units, behind
 from itofit.dynamics.answers import Answer, Edge
-from itofit.dynamics.by_simulation import simulated_density
+from itofit.dynamics.by_simulation import density_by_simulation
 from itofit.dynamics.chain import Jumps, jumps_of
 from itofit.dynamics.drawn import draw_current, draw_curve, draw_map
 from itofit.dynamics.mesh import Mesh
@@ -30,6 +31,8 @@ HELD_BY_WALLS, HARDLY_LESS = 0.5, 0.9
 
 From these on walls hold the state there, and not its own forces.
 """
+OPPOSITE_UNSEEN = 0.01
+"""Share of the time in states whose opposite velocity is outside the range that entropy production tells of."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -87,13 +90,18 @@ class Density(OnGrid):
 
     @property
     def mean(self) -> Float:
-        """Of each variable: shape (s,)."""
-        return np.asarray(np.asarray(self.value).ravel() @ self.mesh.centres * self.mesh.volume)
+        """Of each variable, shape (s,); of a periodic one the circular mean, which an even density has nowhere."""
+        mesh, p = self.mesh, np.asarray(self.value).ravel() * self.mesh.volume
+        period, wraps = mesh.box[1] - mesh.box[0], np.asarray(mesh.periodic)
+        turn = p @ np.exp(2j * np.pi * (mesh.centres - mesh.box[0]) / period)
+        circular = mesh.box[0] + period * np.mod(np.angle(turn) / (2 * np.pi), 1.0)
+        return np.where(wraps, circular, p @ mesh.centres)
 
     @property
     def covariance(self) -> Float:
-        """Of the variables: shape (s, s)."""
-        away = self.mesh.centres - self.mean
+        """Of the variables, shape (s, s): moments of differences to the mean; if periodic, to the nearest image."""
+        mesh = self.mesh
+        away = nearest_image(mesh.centres - self.mean, np.where(mesh.periodic, mesh.box, 0.0))
         return np.asarray((away.T * np.asarray(self.value).ravel()) @ away * self.mesh.volume)
 
 
@@ -169,7 +177,8 @@ def stationary_density(
         Ranges of the state, by default those of the data. Paths are reflected there; `edge` of the answer says how much
         that matters. An equation that is known everywhere needs them.
     cells : int or tuple of int, optional
-        Of the grid in each direction; by default 1000, 100 and 24 with one, two and three variables.
+        Of the grid in each direction; by default 1000, 100 and 24 with one, two and three variables. By simulation of
+        the grid on which the first two variables are counted, by default 40.
     samples : int
         Equations from the posterior for error bars; 0 for none.
     rng : int, Generator or None
@@ -201,7 +210,7 @@ def stationary_density(
     one_of("method", method, ("auto", "grid", "simulation"))
     motion = motion_of(sde, covariates, box)
     if method == "simulation" or (method == "auto" and motion.s > MOST_VARIABLES):
-        return _density_by_simulation(motion, samples, rng)
+        return _density_by_simulation(motion, cells, samples, rng)
     question = question_of(sde, covariates, box, cells, samples, rng)
 
     def solve(mesh: Mesh, b: Float, D: Float) -> Float:
@@ -231,19 +240,18 @@ def _density_units(units: Units, names: tuple[str, ...]) -> dict[str, Any]:
     return {"unit": units.product(dict.fromkeys(names, -1)), "units": units}
 
 
-def _density_by_simulation(motion: Motion, samples: int, rng: RNG) -> Density:
-    mesh, value, own = simulated_density(motion, samples_of(motion.sde, samples, rng), rng)
-    shown = motion.names[: len(mesh.shape)]
-    note = f"by simulation; density of {', '.join(shown)}"
+def _density_by_simulation(motion: Motion, cells: Cells, samples: int, rng: RNG) -> Density:
+    found = density_by_simulation(motion, samples_of(motion.sde, samples, rng), rng, cells)
+    names = motion.names[: len(found.mesh.shape)]
     return Density(
         what="stationary density",
-        value=value,
-        samples=own,
+        value=found.value,
+        samples=found.samples,
         scale="linear",
-        notes=(note,),
-        mesh=mesh,
-        names=shown,
-        **_density_units(motion.units, shown),
+        notes=found.notes,
+        mesh=found.mesh,
+        names=names,
+        **_density_units(motion.units, names),
     )
 
 
@@ -339,8 +347,9 @@ def entropy_production(
 
     It is zero in detailed balance, and larger the better one can tell a film of the process from the same film run
     backwards. Of a second-order system, whose velocities turn round in that film, it is the irreversible current that
-    counts, with the part of the force that is odd in the velocity as friction. It is a square, so where it is zero its
-    samples are not; intervals reach down to zero there.
+    counts, with the part of the force that is odd in the velocity as friction: the range of velocities is made as wide
+    to both sides of rest, and a note says how often opposite velocities were not observed. It is a square, so where
+    it is zero its samples are not; intervals reach down to zero there.
 
     Parameters are those of `stationary_density`.
 
@@ -356,7 +365,10 @@ def entropy_production(
     >>> print(f"{rate.value:.2f}")                                     # 2 ω² / γ with ω = 2, γ = 1
     8.00
     """
+    seen_range = motion_of(sde, covariates, box).box
     question = question_of(sde, covariates, box, cells, samples, rng)
+    if question.motion.underdamped:
+        question = question_of(sde, covariates, _with_opposite_velocities(seen_range), cells, samples, rng)
     unit = f"nats/{sde.units.time}" if sde.units.time else ""
     if question.motion.s == 1 and not question.motion.periodic[0]:
         note = "one variable that is not periodic is always in detailed balance"
@@ -369,11 +381,14 @@ def entropy_production(
             unit=unit,
         )
     seen: list[Edge | None] = []
+    notes: list[str] = []
 
     def solve(mesh: Mesh, b: Float, D: Float) -> Float:
         jumps, p = chain_of(question, mesh, b, D)
-        if mesh is question.fine:
+        if mesh is question.fine and not seen:
             seen.append(edge_of(mesh, b, p))
+            if question.motion.underdamped:
+                notes.extend(_on_opposite_velocities(mesh, p, seen_range))
         known = p > 1e-14 * p.max()
         if question.motion.underdamped:
             force = _irreversible_force(mesh, b, D, p)
@@ -391,8 +406,24 @@ def entropy_production(
         scale="square",
         grid_error=found.grid_error,
         edge=seen[0],
+        notes=tuple(notes),
         unit=unit,
     )
+
+
+def _with_opposite_velocities(box: Float) -> Float:
+    """The range (2, 2) of a position and its velocity, as wide to both sides of rest."""
+    fastest = np.abs(box[:, 1]).max()
+    return np.stack([box[:, 0], [-fastest, fastest]], axis=1)
+
+
+def _on_opposite_velocities(mesh: Mesh, p: Float, box: Float) -> list[str]:
+    """What to know if states are common whose opposite velocity is outside the range (2, 2) of the data."""
+    back = -mesh.centres[:, 1]
+    share = float(p[(back < box[0, 1]) | (back > box[1, 1])].sum())
+    if share <= OPPOSITE_UNSEEN:
+        return []
+    return [f"for {share:.0%} of the time the opposite velocity is outside the range: the force there is a guess"]
 
 
 def _irreversible_force(mesh: Mesh, b: Float, D: Float, p: Float) -> Float:

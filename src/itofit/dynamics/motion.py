@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from itofit._checks import RNG, Float, InputError, Option, count, float_array, shown
 from itofit.data.names import did_you_mean, plural
-from itofit.data.periods import is_periodic
+from itofit.data.periods import is_periodic, wrapped
 from itofit.data.units import Units, behind
 from itofit.model.sampled import DrawnSDEs
 from itofit.model.sde import SDE
@@ -29,6 +29,8 @@ Held: TypeAlias = Mapping[str, float] | Sequence[float] | float | None
 """Values of covariates: by name, in their order, or one number if there is one covariate."""
 Box: TypeAlias = Mapping[str, tuple[float, float]] | npt.ArrayLike | None
 """Ranges of the state: by name, or an array of shape (2, s)."""
+WHOLE = 1e-6
+"""Of a period: a range that differs from it by less is one whole period."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,7 @@ class Motion:
     ----------
     sde : SDE
     box : array of shape (2, s)
-        Edges of the range; of a periodic variable one period.
+        Edges of the range, which are walls; those of one whole period of a variable are the same place.
     held : array of shape (k,)
         Values of the covariates.
     """
@@ -70,16 +72,26 @@ class Motion:
 
     @property
     def periods(self) -> Float:
-        """Where one period of each variable begins and ends, both zero if it has none: shape (2, s)."""
-        return self.sde.periods[:, : self.s]
+        """Where one period of each variable begins and ends, both zero if it has none or has walls: shape (2, s)."""
+        length = _lengths(self.sde, self.s)
+        whole = (length > 0) & (np.abs(self.box[1] - self.box[0] - length) <= WHOLE * length)
+        return np.where(whole, self.box, 0.0)
+
+    @property
+    def images(self) -> Float:
+        """One period of each variable, walls or not, from the lower end of the box on; zeros without one: (2, s)."""
+        length = _lengths(self.sde, self.s)
+        behind_walls = np.stack([self.box[0], self.box[0] + length])
+        return np.where(self.periodic, self.periods, np.where(length > 0, behind_walls, 0.0))
 
     @property
     def periodic(self) -> npt.NDArray[np.bool_]:
-        """Which variables have a period: shape (s,)."""
+        """Which variables go round, as they have a period and no walls: shape (s,)."""
         return is_periodic(self.periods)
 
     def inputs(self, points: Float) -> Float:
         """States (n, s) with the covariates beside them: shape (n, m)."""
+        points = wrapped(points, self.sde.periods[:, : self.s])  # the box may reach beyond the period they are known in
         return np.concatenate([points, np.broadcast_to(self.held, (len(points), len(self.held)))], axis=1)
 
     def flow(self, points: Float) -> Float:
@@ -115,6 +127,18 @@ class Motion:
         D[..., d:, d:] = 0.5 * Sigma
         return D
 
+    def observed(self, points: Float) -> list[Float]:
+        """Functions (n, k) of the state whose correlations are those of each variable: itself, or cosine and sine."""
+        functions = []
+        for i, wraps in enumerate(self.periodic):
+            if wraps:
+                low, high = self.periods[:, i]
+                angle = 2 * np.pi * (points[:, i] - low) / (high - low)
+                functions.append(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+            else:
+                functions.append(points[:, i : i + 1])
+        return functions
+
     def place_text(self, point: Float) -> str:
         """A state in words."""
         return ", ".join(
@@ -134,7 +158,8 @@ def motion_of(sde: SDE, covariates: Held = None, box: Box = None) -> Motion:
         )
     held = _held(covariates, sde.covariate_names)
     s = len(sde.state_names)
-    own = np.where(is_periodic(sde.periods[:, :s]), sde.periods[:, :s], sde.box[:, :s])
+    own_length = _lengths(sde, s)
+    own = np.where(own_length > 0, sde.periods[:, :s], sde.box[:, :s])
     edges = _with_given(own, box, sde.state_names)
     if not np.isfinite(edges).all():
         name = sde.state_names[int(np.flatnonzero(~np.isfinite(edges).all(axis=0))[0])]
@@ -143,7 +168,18 @@ def motion_of(sde: SDE, covariates: Held = None, box: Box = None) -> Motion:
             "box={{{name!r}: (low, high)}}, wide enough that the state hardly ever reaches its edges",
             name=name,
         )
+    if (long := edges[1] - edges[0] > (1 + WHOLE) * np.where(own_length > 0, own_length, np.inf)).any():
+        i = int(np.flatnonzero(long)[0])
+        raise InputError(
+            f"box: the range of {sde.state_names[i]} must not be longer than its period, {own_length[i]:.6g}, got "
+            f"{edges[0, i]:.6g} to {edges[1, i]:.6g}; give one period, or less than one for walls that reflect paths"
+        )
     return Motion(sde, edges, held)
+
+
+def _lengths(sde: SDE, s: int) -> Float:
+    """Of the periods of the state, zero without one: shape (s,)."""
+    return np.asarray(sde.periods[1, :s] - sde.periods[0, :s])
 
 
 def _held(covariates: Held, names: tuple[str, ...]) -> Float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from itofit._checks import RNG, Float, InputError, one_of
 from itofit.dynamics.answers import Answer, Edge, with_error
+from itofit.dynamics.axes import escaped
 from itofit.dynamics.by_simulation import Passages, simulated_passages
 from itofit.dynamics.chain import jumps_of
 from itofit.dynamics.drawn import draw_curve, draw_map
@@ -84,11 +85,14 @@ class PassageTime(Answer):
         The time from anywhere, on the cells of `mesh`; for one and two variables.
     mesh : Mesh or None
     names : tuple of str
+    way : tuple of two int, or None
+        Numbers of the fixed points that it leads from and to, if `outlook` asked for it.
     """
 
     curve: Answer | None = None
     mesh: Mesh | None = None
     names: tuple[str, ...] = ()
+    way: tuple[int, int] | None = None
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The time as a function of the start, with its 95 % band; of two variables a map."""
@@ -124,8 +128,9 @@ def first_passage_time(
         dictionary from names to intervals, ``{"x": (1, None)}``, or a function of points (n, s) that returns an array
         of bool (n,).
     covariates, box, cells, samples, rng, method
-        As for `stationary_density`. Paths are reflected at the edge of the box. By simulation, times have errors of
-        chance besides, and a small one from steps that pass the edge of the target in between unseen.
+        As for `stationary_density`. Paths are reflected at the edge of the box. By simulation there are no cells, and
+        times have errors of chance besides, and a small one from steps that pass the edge of the target in between
+        unseen.
 
     Returns
     -------
@@ -155,7 +160,7 @@ def first_passage_time(
     def solve(mesh: Mesh, b: Float, D: Float) -> Float:
         jumps = jumps_of(mesh, b, D, underdamped=motion.underdamped, sets=(aim,))
         kept = ~aim.inside(mesh.centres)
-        time = passage(jumps.matrix(), np.ones((mesh.n, 1)), kept)
+        time = passage(jumps.matrix(), jumps.absorbed(0), np.ones((mesh.n, 1)), kept)
         if mesh is question.fine and not seen:
             seen.append(edge_of(mesh, b, chain_of(question, mesh, b, D)[1]))
         here = _at_start(question, begin, mesh, b, D, time)
@@ -171,6 +176,7 @@ def first_passage_time(
             what=f"mean first-passage time to {aim.text}",
             value=value[1:].reshape(shown.shape),
             samples=own[:, 1:].reshape(-1, *shown.shape),
+            scale="log",
             **units,
         )
     return PassageTime(
@@ -264,7 +270,7 @@ class ExitProbabilities(Answer):
     def plot(self, ax: Axes | None = None) -> Axes:
         """The probabilities with their 95 % intervals."""
         ax = super().plot(ax)
-        ax.set_yticks(range(len(self.targets)), self.targets)
+        ax.set_yticks(range(len(self.targets)), [escaped(target) for target in self.targets])
         ax.set_xlim(-0.02, 1.02)
         return ax
 
@@ -321,7 +327,7 @@ def exit_probabilities(
         jumps = jumps_of(mesh, b, D, underdamped=motion.underdamped, sets=regions)
         inside = np.stack([own.inside(mesh.centres) for own in regions])
         sources = np.stack([jumps.absorbed(i) for i in range(len(regions))], axis=1)
-        return passage(jumps.matrix(), sources, np.asarray(~inside.any(axis=0))) + inside.T
+        return passage(jumps.matrix(), sources.sum(axis=1), sources, np.asarray(~inside.any(axis=0))) + inside.T
 
     found_on_grid = solved(
         question,

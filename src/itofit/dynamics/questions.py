@@ -150,9 +150,9 @@ def _moved(value: Float, start: Float, end: Float, scale: Scale, times: float = 
     if scale == "square":
         return np.maximum(moved, 0.0)
     if scale == "log":
-        by_factor = (value > 0) & (start > 0) & (end > 0)
+        by_factor = (value > 0) & (start > 0) & (end > 0) & np.isfinite(value + start + end)
         factor = np.where(by_factor, end, 1.0) / np.where(by_factor, start, 1.0)
-        return np.where(by_factor, value * factor**times, moved)
+        return np.where(by_factor, value * factor**times, np.where(np.isfinite(value), moved, value))
     return moved
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from itofit._checks import Float, InputError, answer_of, float_array, shown
 from itofit.data.names import did_you_mean
-from itofit.data.periods import wrapped
+from itofit.data.periods import is_periodic, wrapped
 from itofit.data.units import behind
 from itofit.dynamics.motion import Motion
 
@@ -21,6 +21,8 @@ States: TypeAlias = float | Sequence[Any] | Mapping[str, Any] | Callable[[Float]
 """A point, or a set of states, as a user gives it."""
 HALVINGS = 30
 """Of a step, to find where it enters a set."""
+TURNS = (-2, -1, 0, 1)
+"""Whole periods from a value to its images that a way may pass: intervals end up to two periods after the first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +38,12 @@ class Region:
     level : float or None
         The one value of the only variable that it consists of.
     ends : tuple of two floats or None
-        Where an interval of the only variable begins and ends.
+        Where an interval of the only variable begins and ends; of a periodic one it begins within the period, and may
+        end beyond.
     point : array of shape (s,) or None
         Where a path starts.
     periods : array of shape (2, s)
+        Where one period of each variable begins and ends, both zero if it does not go round.
     """
 
     text: str
@@ -58,14 +62,18 @@ class Region:
         return self.contains(within)
 
     def way_to(self, start: Float, end: Float) -> Float:
-        """The share of the way from start to end, both (n, s), after which it is entered: infinite if it is not."""
+        """The share of the way from start to end, both (n, s), after which it is entered: infinite if it is not.
+
+        Along periodic variables ways may begin and end beyond the period, and are shorter than it.
+        """
+        if self.periods is not None and self.periods.any():
+            turns = wrapped(start, self.periods) - start
+            start, end = start + turns, end + turns
         if self.level is not None:
-            period = 0.0 if self.periods is None else float(self.periods[1, 0] - self.periods[0, 0])
-            images = [self.level] if not period else [self.level + k * period for k in (-1, 0, 1)]
-            return np.minimum.reduce([_way_to_level(start[:, 0], end[:, 0], level) for level in images])
-        if self.ends is not None and (self.periods is None or not self.periods.any()):
-            ways = [_way_to_level(start[:, 0], end[:, 0], e) for e in self.ends if np.isfinite(e)]
-            return np.where(self.inside(start), np.inf, np.minimum.reduce(ways))
+            return self._way_to_one_of([self.level], start, end)
+        if self.ends is not None:
+            finite = [e for e in self.ends if np.isfinite(e)]
+            return np.where(self.inside(start), np.inf, self._way_to_one_of(finite, start, end))
         way = np.full(len(start), np.inf)
         enters = np.flatnonzero(self.inside(end))
         enters = enters[~self.inside(start[enters])]
@@ -78,6 +86,13 @@ class Region:
                 low, high = np.where(within, low, middle), np.where(within, middle, high)
             way[enters] = high
         return way
+
+    def _way_to_one_of(self, levels: list[float], start: Float, end: Float) -> Float:
+        """The share of the way (n,) to the first of some values of the only variable, or of their images."""
+        period = 0.0 if self.periods is None else float(self.periods[1, 0] - self.periods[0, 0])
+        turns = TURNS if period else (0,)
+        images = [level + k * period for level in levels for k in turns]
+        return np.minimum.reduce([_way_to_level(start[:, 0], end[:, 0], image) for image in images])
 
 
 def _way_to_level(a: Float, b: Float, level: float) -> Float:
@@ -135,7 +150,7 @@ def _expected(argument: str, motion: Motion, given: object, *, start: bool) -> s
 
 
 def _of_numbers(argument: str, values: Float, motion: Motion, *, start: bool) -> Region:
-    values = wrapped(values[None], motion.periods)[0]
+    values = wrapped(values[None], motion.images)[0]
     if not ((values >= motion.box[0]) & (values <= motion.box[1])).all():
         raise _outside(argument, motion.place_text(values), motion)
     text = motion.place_text(values)
@@ -203,14 +218,55 @@ def _of_mapping(argument: str, given: Mapping[str, Any], motion: Motion, *, star
         for name, a, b in zip(motion.names, low, high, strict=True)
         if np.isfinite([a, b]).any()
     ]
-    if not parts or (high < motion.box[0]).any() or (low > motion.box[1]).any():
+    low, high = _from_the_box_on(low, high, motion)
+    period = motion.images[1] - motion.images[0]
+    begins_again = (period > 0) & (high - period >= motion.box[0])
+    if not parts or ((high < motion.box[0]) | ((low > motion.box[1]) & ~begins_again)).any():
         raise _outside(argument, ", ".join(parts) or "everything", motion)
+    goes_round = np.flatnonzero((period > 0) & np.isfinite(low))
 
     def contains(points: Float) -> Bool:
-        return np.asarray(((points >= low) & (points <= high)).all(axis=1))
+        within = (points >= low) & (points <= high)
+        for i in goes_round:
+            within[:, i] = np.mod(points[:, i] - low[i], period[i]) <= high[i] - low[i]
+        return np.asarray(within.all(axis=1))
 
-    ends = (float(low[0]), float(high[0])) if motion.s == 1 else None
+    ends = _ends_of_interval(low[0], high[0], motion) if motion.s == 1 else None
     return Region(", ".join(parts), contains=contains, ends=ends, periods=motion.periods)
+
+
+def _from_the_box_on(low: Float, high: Float, motion: Motion) -> tuple[Float, Float]:
+    """Ends of intervals (s,), of periodic variables of those images that begin within the period of the box.
+
+    Without an end such an interval reaches to that of the box.
+    """
+    low, high = low.copy(), high.copy()
+    for i in np.flatnonzero(is_periodic(motion.images) & (np.isfinite(low) | np.isfinite(high))):
+        begin, end = motion.images[:, i]
+        first, last = (value - _whole_turns(value, begin, end) for value in (low[i], high[i]))
+        if np.isfinite([first, last]).all():
+            last = high[i] - _whole_turns(low[i], begin, end)
+        low[i] = first if np.isfinite(first) else motion.box[0, i]
+        high[i] = last if np.isfinite(last) else motion.box[1, i]
+    return low, high
+
+
+def _whole_turns(value: float, begin: float, end: float) -> float:
+    """How far a value is from its image within a period."""
+    if begin <= value <= end or not np.isfinite(value):
+        return 0.0
+    return float((end - begin) * np.floor((value - begin) / (end - begin)))
+
+
+def _ends_of_interval(low: float, high: float, motion: Motion) -> tuple[float, float] | None:
+    """Ends of an interval of the only variable within the box; None if walls cut it in two."""
+    if motion.periodic[0] or not motion.images.any():
+        return float(low), float(high)
+    period = float(motion.images[1, 0] - motion.images[0, 0])
+    first, second = low <= motion.box[1, 0], high - period >= motion.box[0, 0]
+    if first and second:
+        return None
+    return (float(low), float(high)) if first else (float(low - period), float(high - period))
 
 
 def _outside(argument: str, text: str, motion: Motion) -> InputError:
@@ -246,5 +302,12 @@ def _overlap(one: Region, other: Region, points: Float) -> bool:
                 return bool(np.array_equal(at, other_place))
             return bool(b.inside(at[None])[0])
     if one.ends and other.ends:
-        return max(one.ends[0], other.ends[0]) <= min(one.ends[1], other.ends[1])
+        return _intervals_overlap(one.ends, other.ends, one.periods)
     return bool((one.inside(points) & other.inside(points)).any())
+
+
+def _intervals_overlap(one: tuple[float, float], other: tuple[float, float], periods: Float | None) -> bool:
+    if periods is None or not periods.any():
+        return max(one[0], other[0]) <= min(one[1], other[1])
+    period = float(periods[1, 0] - periods[0, 0])
+    return any((b[0] - a[0]) % period <= a[1] - a[0] for a, b in ((one, other), (other, one)))

@@ -12,13 +12,13 @@ from scipy.optimize import linear_sum_assignment
 from itofit._checks import RNG, Complex, Float, InputError, count, float_array, one_of
 from itofit.data.units import behind, with_unit
 from itofit.dynamics.answers import Answer, with_error
-from itofit.dynamics.axes import axes_or_new
+from itofit.dynamics.axes import axes_or_new, escaped
 from itofit.dynamics.by_simulation import simulated_correlations
 from itofit.dynamics.chain import jumps_of
-from itofit.dynamics.drawn import LOOKS, draw_modes
+from itofit.dynamics.drawn import draw_modes, look
 from itofit.dynamics.long_run import edge_in_long_run
 from itofit.dynamics.mesh import Mesh
-from itofit.dynamics.motion import Box, Held, Motion, motion_of, samples_of
+from itofit.dynamics.motion import Box, Held, motion_of, samples_of
 from itofit.dynamics.questions import MOST_VARIABLES, TINY, Cells, Method, Question, question_of, solved
 from itofit.dynamics.solving import REAL, correlations, slowest, stationary
 from itofit.model.sde import SDE
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 DEFAULT_SPAN, DEFAULT_TIMES = 4.0, 81
 """Of an autocorrelation function: slowest relaxation times that it covers, and number of times."""
+BEYOND_ROUNDING = "a mode so slow that rounding does not tell its time from an infinite one; passage times tell it"
+"""What is said of it."""
 TIMES_PER_TURN, MOST_TIMES = 24, 1001
 """Of one that turns: times for each turn, so that its curve is smooth, and altogether."""
 
@@ -121,10 +123,11 @@ def relaxation_times(
     with np.errstate(divide="ignore"):
         return RelaxationTimes(
             what="relaxation times",
-            value=1 / rates[:k],
-            samples=1 / np.maximum(own[:, :k], TINY),
+            value=1 / np.maximum(rates[:k], 0.0),
+            samples=1 / np.maximum(own[:, :k], 0.0),
             scale="log",
-            grid_error=float(errors[:k].max()),
+            grid_error=float(errors[:k][rates[:k] > 0].max(initial=0.0)),
+            notes=(BEYOND_ROUNDING,) if (rates[:k] <= 0).any() else (),
             edge=edge_in_long_run(question),
             unit=sde.units.time,
             units=sde.units,
@@ -187,14 +190,14 @@ class Autocorrelation(Answer):
         ax = axes_or_new(ax)
         low, high = self.interval()
         for i, name in enumerate(self.names):
-            color, dashes = LOOKS[i % len(LOOKS)]
+            color, dashes = look(i)
             if len(self.samples):
                 ax.fill_between(
                     self.times, np.asarray(low)[:, i], np.asarray(high)[:, i], color=color, alpha=0.2, linewidth=0
                 )
-            ax.plot(self.times, np.asarray(self.value)[:, i], color=color, linestyle=dashes, label=name)
+            ax.plot(self.times, np.asarray(self.value)[:, i], color=color, linestyle=dashes, label=escaped(name))
         ax.axhline(0.0, color="0.7", linewidth=0.8, zorder=0)
-        ax.set(xlabel=with_unit("time", self.units.time), ylabel="autocorrelation", xlim=self.times[[0, -1]])
+        ax.set(xlabel=escaped(with_unit("time", self.units.time)), ylabel="autocorrelation", xlim=self.times[[0, -1]])
         ax.legend(frameon=False, fontsize="small")
         return ax
 
@@ -239,6 +242,8 @@ def autocorrelation(
             raise InputError("times must be given if the answer comes from simulation, such as np.linspace(0, 10, 101)")
         rough = question_of(sde, covariates, box, cells, 0, None)
         slow, _ = _modes(rough, rough.coarse, *motion.flow_and_noise(rough.coarse.centres), 1)
+        if slow[0].real == 0:
+            raise InputError(f"times must be given: there is {BEYOND_ROUNDING}")
         span = -DEFAULT_SPAN / float(slow[0].real)
         turns = span * abs(float(slow[0].imag)) / (2 * np.pi)
         lags = np.linspace(0, span, int(np.clip(TIMES_PER_TURN * turns + 1, DEFAULT_TIMES, MOST_TIMES)))
@@ -262,7 +267,7 @@ def autocorrelation(
     def solve(mesh: Mesh, b: Float, D: Float) -> Float:
         L = jumps_of(mesh, b, D, underdamped=motion.underdamped, moments=True).matrix()
         p = stationary(L)
-        functions = observed(motion, mesh.centres)
+        functions = motion.observed(mesh.centres)
         away = np.concatenate([own - p @ own for own in functions], axis=1)
         first = np.cumsum([0, *(own.shape[1] for own in functions[:-1])])
         together = np.add.reduceat(correlations(L, p, away, lags), first, axis=1)
@@ -279,16 +284,3 @@ def autocorrelation(
         names=motion.names,
         units=motion.units,
     )
-
-
-def observed(motion: Motion, points: Float) -> list[Float]:
-    """Functions of the state (n, k) whose correlations are those of each variable: itself, or cosine and sine."""
-    functions = []
-    for i, wraps in enumerate(motion.periodic):
-        if wraps:
-            low, high = motion.periods[:, i]
-            angle = 2 * np.pi * (points[:, i] - low) / (high - low)
-            functions.append(np.stack([np.cos(angle), np.sin(angle)], axis=1))
-        else:
-            functions.append(points[:, i : i + 1])
-    return functions

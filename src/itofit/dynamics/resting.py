@@ -30,6 +30,9 @@ DIFFERENCE = 1e-5
 """Of points that slopes are taken from, relative to the box."""
 SETTLED = 1e-9
 """A step of Newton's method that ends it, relative to the box."""
+SLOW = 1e-6
+"""Real part of an eigenvalue, relative to the largest eigenvalue, that counts as zero."""
+EVERY_POINT = "the flow vanishes all over a part of the range: every point there rests, and none is listed"
 SAME = 1e-4
 """Fixed points nearer to each other, relative to the box, are the same."""
 
@@ -59,6 +62,14 @@ def newton(flow: object, points: Float, size: Float) -> tuple[Float, np.ndarray]
     return x, settled
 
 
+def still_places(motion: Motion) -> np.ndarray:
+    """Which places of the grid where a search starts, (n,), have no flow, and neighbours that have none either."""
+    mesh = mesh_of(motion, STARTS[motion.s])
+    still = (motion.flow(mesh.centres) == 0).all(axis=1).reshape(mesh.shape)
+    beside = [np.roll(still, k, axis) for axis in range(motion.s) for k in (-1, 1)]
+    return np.asarray(still & np.any(beside, axis=0)).ravel()
+
+
 def zeros_of(motion: Motion) -> Float:
     """All fixed points within the box that a search finds, sorted: shape (k, s)."""
     size = motion.box[1] - motion.box[0]
@@ -70,7 +81,7 @@ def zeros_of(motion: Motion) -> Float:
         b = motion.flow(starts)[:, 0]
         ahead = np.roll(b, -1) if motion.periodic[0] else np.append(b[1:], b[-1])
         crossing = np.flatnonzero(np.sign(b) * np.sign(ahead) < 0)
-        exact = np.flatnonzero(b == 0)
+        exact = np.flatnonzero((b == 0) & ~still_places(motion))
         starts = np.concatenate([starts[crossing] + 0.5 * size / len(b), starts[exact]])
     elif motion.s in STARTS:
         starts = _low_speed(motion, starts)
@@ -99,13 +110,16 @@ def _low_speed(motion: Motion, starts: Float) -> Float:
             shifted = [np.roll(high, k, axis) for k in (-1, 0, 1)], [np.roll(low, k, axis) for k in (-1, 0, 1)]
             high, low = np.maximum.reduce(shifted[0]), np.minimum.reduce(shifted[1])
         may &= (high >= 0) & (low <= 0)
-    return starts[may.ravel()]
+    return starts[may.ravel() & ~still_places(motion)]
 
 
 def kind_of(eigenvalues: Complex) -> str:
     """Whether a fixed point is stable, from the eigenvalues (s,) of the flow's slopes there."""
-    real, imaginary = eigenvalues.real, eigenvalues.imag
-    turns = bool((np.abs(imaginary) > 1e-6 * np.abs(eigenvalues).max()).any())
+    largest = np.abs(eigenvalues).max()
+    real = np.where(np.abs(eigenvalues.real) > SLOW * largest, eigenvalues.real, 0.0)
+    turns = bool((np.abs(eigenvalues.imag) > SLOW * largest).any())
+    if (real == 0).any():  # slopes do not tell
+        return "centre" if turns and not real.any() else "marginal"
     if len(eigenvalues) == 1:
         return "stable" if real[0] < 0 else "unstable"
     if (real < 0).all():
@@ -126,7 +140,8 @@ class FixedPoints(Answer):
         Of the flow's slopes, the largest real part first.
     eigenvalue_samples : complex array of shape (n_samples, k, s)
     kinds : tuple of k str
-        "stable", "unstable" for one variable; "stable node", "stable focus", "saddle", ... for more.
+        "stable", "unstable" for one variable; "stable node", "stable focus", "saddle", ... for more. Around a
+        "centre" the flow turns and neither comes nearer nor goes away; of a "marginal" one slopes do not tell.
     found_in : array of shape (k,)
         Share of the samples that have this fixed point; NaN without samples.
     """
@@ -248,6 +263,7 @@ def fixed_points(
         eigenvalue_samples=own_eigenvalues,
         kinds=tuple(kind_of(values) for values in eigenvalues),
         found_in=found,
+        notes=(EVERY_POINT,) if motion.s in STARTS and still_places(motion).any() else (),
         units=motion.units,
     )
 

@@ -1,8 +1,8 @@
 """Questions to a Markov chain on cells: where it rests, when it arrives, how fast it forgets.
 
-L is the generator (n, n), of which a row adds up to zero, or to less where the chain may be absorbed. All answers come
-from sparse factors of c I − L with c ≥ 0, an M-matrix: no pivots are needed, and nothing is subtracted that could
-cancel.
+L is the generator (n, n), of which a row adds up to zero, or to less where the chain may be absorbed. Answers come from
+sparse factors of c I − L with c ≥ 0, an M-matrix, for which no pivots are needed. What they round is seen where the
+chain hardly ever leaves a part of the cells; then cells are eliminated one by one (`itofit.dynamics.elimination`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,17 @@ from scipy.linalg import eigvalsh_tridiagonal
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, splu
 
 from itofit._checks import Complex, Float
+from itofit.dynamics.elimination import Eliminated
 
 Bool: TypeAlias = npt.NDArray[np.bool_]
 TINY_SHIFT = 1e-13
 """c relative to the largest rate, where L itself is singular."""
 ROUNDS = 3
 """Of inverse iteration for the stationary distribution; each gains many digits."""
+SURE = 1e-6
+"""Relative error up to which answers of sparse factors are taken."""
+LEAST_RATE = 100 * np.finfo(float).eps
+"""Of a mode, relative to the largest rate between cells: of slower ones rounding leaves nothing."""
 REAL = 1e-6
 """Imaginary part of an eigenvalue, relative to it, below which its mode does not turn."""
 KRYLOV = 25
@@ -38,34 +43,48 @@ def shifted(L: Any, c: float) -> Any:  # noqa: ANN401
     return factored(c * sparse.identity(L.shape[0], format="csc") - L)
 
 
-def stationary(L: Any, lu: Any = None) -> Float:  # noqa: ANN401
+def stationary(L: Any) -> Float:  # noqa: ANN401
     """The probabilities (n,) of the cells in the long run."""
-    largest = float(-L.diagonal().min())
-    lu = shifted(L, TINY_SHIFT * largest) if lu is None else lu
-    p = np.full(L.shape[0], 1 / L.shape[0])
+    n = L.shape[0]
+    lu = shifted(L, TINY_SHIFT * float(-L.diagonal().min()))
+    p = np.stack([np.ones(n), np.arange(1.0, n + 1)], axis=1) / n  # where it starts, which must not matter
     for _ in range(ROUNDS):
         p = np.maximum(lu.solve(p, trans="T"), 0.0)
-        p /= p.sum()
-    return np.asarray(p)
+        p /= p.sum(axis=0)
+    if np.abs(p[:, 0] - p[:, 1]).sum() < SURE:
+        return np.asarray(p[:, 0])
+    return Eliminated.of(L, np.zeros(n), np.zeros((n, 0))).stationary()
 
 
-def passage(L: Any, sources: Float, kept: Bool) -> Float:  # noqa: ANN401
+def passage(L: Any, absorbed: Float, sources: Float, kept: Bool) -> Float:  # noqa: ANN401
     """Solutions u (n, k) of −L u = sources (n, k) on the cells that are kept (n,), zero on the others.
 
-    Infinite if there is no way out of some of them.
+    Infinite where there is no way out of these cells; `absorbed` (n,) are the rates of ways that lead to no other cell.
     """
     own = np.flatnonzero(kept)
     out = np.zeros_like(sources)
     if len(own):
+        among, right = L[own][:, own], sources[own]
+        leaving = absorbed[own] + np.asarray(L[own][:, np.flatnonzero(~kept)].sum(axis=1)).ravel()
         try:
-            out[own] = factored(-L[own][:, own]).solve(np.ascontiguousarray(sources[own]))
-        except RuntimeError:  # singular to rounding: from some cells there is no way out
-            out[own] = np.inf
+            u = factored(-among).solve(np.column_stack([right, leaving]))
+            sure = bool((np.abs(u[:, -1] - 1) < SURE).all())  # out it goes with probability one
+        except RuntimeError:  # singular to rounding
+            sure = False
+        out[own] = u[:, :-1] if sure else Eliminated.of(among, leaving, right).passage()
     return out
 
 
 def slowest(L: Any, k: int) -> tuple[Complex, Complex]:  # noqa: ANN401
-    """The k eigenvalues nearest to zero besides zero itself, slowest first, and right eigenvectors (n, k)."""
+    """The k eigenvalues nearest to zero besides zero itself, slowest first, and right eigenvectors (n, k).
+
+    Those that rounding does not tell from zero are zero.
+    """
+    values, vectors = _slowest(L, k)
+    return np.where(-values.real < LEAST_RATE * -L.diagonal().min(), 0.0, values), vectors
+
+
+def _slowest(L: Any, k: int) -> tuple[Complex, Complex]:  # noqa: ANN401
     n = L.shape[0]
     if n <= 2 * k + 20:
         values, vectors = np.linalg.eig(L.toarray())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -85,9 +85,9 @@ def potential(sde: SDE, *, covariates: Held = None, box: Box = None, samples: in
     U, own_U = _integral(x, f), np.empty((0, len(x)))
     if sampled is not None:
         own_U = _integral(x, motion.sampled_flow_and_noise(sampled, x[:, None])[0][:, :, 0])
-    pairs = _barriers(points)
-    value = np.array([_height(x, U, *np.asarray(points.value)[[i, j], 0]) for i, j in pairs])
-    heights = [[_height(x, u, *p[[i, j], 0]) for i, j in pairs] for u, p in zip(own_U, own_points, strict=True)]
+    barriers = _barriers(points, round_again=bool(motion.periodic[0]))
+    value = np.array([_height(x, U, np.asarray(points.value)[:, 0], own) for own in barriers])
+    heights = [[_height(x, u, p[:, 0], own) for own in barriers] for u, p in zip(own_U, own_points, strict=True)]
     least, unit = int(U.argmin()), motion.units.covariance(motion.names[0], motion.names[0])  # of f times x
     return Potential(
         what="potential U = −∫ f dx",
@@ -98,13 +98,13 @@ def potential(sde: SDE, *, covariates: Held = None, box: Box = None, samples: in
         barriers=Answer(
             what="barriers",
             value=value,
-            samples=np.array(heights).reshape(len(own_U), len(pairs)),
+            samples=np.array(heights).reshape(len(own_U), len(barriers)),
             scale="log",
             unit=unit,
         ),
         unit=unit,
         units=motion.units,
-        ways=tuple((float(np.asarray(points.value)[i, 0]), float(np.asarray(points.value)[j, 0])) for i, j in pairs),
+        ways=tuple(own.ends(np.asarray(points.value)[:, 0], x[-1] - x[0]) for own in barriers),
     )
 
 
@@ -114,12 +114,27 @@ def _integral(x: Float, f: Float) -> Float:
     return np.concatenate([np.zeros((*f.shape[:-1], 1)), -np.cumsum(steps, axis=-1)], axis=-1)
 
 
-def _barriers(points: FixedPoints) -> list[tuple[int, int]]:
-    """Pairs of a stable fixed point and an unstable one beside it, by number."""
-    stable = points.stable
-    pairs = [(i, j) for i in range(len(points)) for j in (i - 1, i + 1) if 0 <= j < len(points)]
-    return [(i, j) for i, j in pairs if stable[i] and not stable[j]]
+class _Barrier(NamedTuple):
+    """A stable fixed point and an unstable one beside it."""
+
+    stable: int  # their numbers
+    unstable: int
+    turns: int  # periods by which the first is moved to be beside the other
+
+    def ends(self, places: Float, period: float) -> tuple[float, float]:
+        """Where they are, of all places (k,) of fixed points."""
+        return float(places[self.stable] + self.turns * period), float(places[self.unstable])
 
 
-def _height(x: Float, U: Float, low: float, high: float) -> float:
-    return float(np.interp(high, x, U) - np.interp(low, x, U))
+def _barriers(points: FixedPoints, *, round_again: bool) -> list[_Barrier]:
+    """All of them; on a ring the first and the last fixed point are beside each other."""
+    stable, n = points.stable, len(points)
+    beside = [(i, j) for i in np.flatnonzero(stable).tolist() for j in (i - 1, i + 1)]
+    if not round_again or n == 1:
+        beside = [(i, j) for i, j in beside if 0 <= j < n]
+    return [_Barrier(i, j % n, -(j // n)) for i, j in beside if not stable[j % n]]
+
+
+def _height(x: Float, U: Float, places: Float, barrier: _Barrier) -> float:
+    low = np.interp(places[barrier.stable], x, U) + barrier.turns * (U[-1] - U[0])
+    return float(np.interp(places[barrier.unstable], x, U) - low)

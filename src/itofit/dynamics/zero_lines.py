@@ -9,8 +9,8 @@ import numpy as np
 
 from itofit._checks import RNG, Float, InputError, Int, count
 from itofit.dynamics.answers import Answer
-from itofit.dynamics.axes import axes_or_new, label_plane
-from itofit.dynamics.drawn import LOOKS
+from itofit.dynamics.axes import axes_or_new, escaped, label_plane
+from itofit.dynamics.drawn import look
 from itofit.dynamics.motion import Box, Held, motion_of, samples_of
 from itofit.dynamics.resting import slopes
 from itofit.model.sde import SDE
@@ -51,21 +51,26 @@ class Nullclines(Answer):
             np.asarray(self.samples.std(axis=0, ddof=1)) if len(self.samples) else np.full(len(self.component), np.nan)
         )
 
+    def interval(self, level: float = 0.95) -> tuple[Float, Float]:
+        """Points (n, 2) on either side of the lines, between which these are with a probability `level`.
+
+        The first lie against `across`, the second along it. NaN without error bars.
+        """
+        away = self._stds(level) * self.std[:, None] * self.across
+        return np.asarray(self.value) - away, np.asarray(self.value) + away
+
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Lines on which one variable stays, with faint ones of samples beside."""
+        """Lines on which one variable stays, with the ends of their 95 % intervals as faint dots beside."""
         from matplotlib.collections import LineCollection  # noqa: PLC0415
 
         ax = axes_or_new(ax, (5.0, 4.6))
-        for k, (part, (color, _)) in enumerate(zip(self.segments, LOOKS, strict=False)):
-            own = self.component == k
+        for k, part in enumerate(self.segments):
+            own, (color, _) = self.component == k, look(k)
             if len(self.samples) and own.any():
-                x, y = np.asarray(self.value)[own].T
-                away = np.nan_to_num(2 * self.std[own])
-                for side in (-1, 1):
-                    across = self.across[own] * (side * away)[:, None]
-                    ax.plot(x + across[:, 0], y + across[:, 1], ",", color=color, alpha=0.6)
+                for side in self.interval():
+                    ax.plot(*side[own].T, ",", color=color, alpha=0.6)
             ax.add_collection(LineCollection(list(part), colors=color, linestyles="-", linewidths=1.6))
-            ax.plot([], [], color=color, label=f"{self.names[k]} stays")
+            ax.plot([], [], color=color, label=escaped(f"{self.names[k]} stays"))
         ax.autoscale()
         label_plane(ax, self.names, self.units)
         ax.legend(frameon=False, fontsize="small")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, InputError, Option, answer_of, float_array, plain_array
+from itofit.data.names import in_order
 
 Drive: TypeAlias = npt.ArrayLike | Callable[[float], npt.ArrayLike]
 """Covariates of a simulation, as a user gives them."""
@@ -44,7 +45,9 @@ class Driver(NamedTuple):
         return np.stack(values + missing, axis=1)
 
 
-def driver_of(drive: Drive | None, names: tuple[str, ...], n_paths: int, n_steps: int, dt: float) -> Driver | None:
+def driver_of(
+    drive: Drive | None, names: tuple[str, ...], n_paths: int, n_steps: int, dt: float, *, asked_again: bool = False
+) -> Driver | None:
     """The covariates that a user gave for a simulation; None if the equation has none.
 
     Parameters
@@ -55,6 +58,8 @@ def driver_of(drive: Drive | None, names: tuple[str, ...], n_paths: int, n_steps
         What they are called.
     n_paths, n_steps, dt
         Of the simulation.
+    asked_again : bool
+        Whether those of all steps are asked for after the simulation.
     """
     k = len(names)
     if drive is None and not k:
@@ -71,17 +76,44 @@ def driver_of(drive: Drive | None, names: tuple[str, ...], n_paths: int, n_steps
             k=k,
         )
     if callable(drive):
-        return Driver(_function(drive, n_paths, k, dt), n_steps + 1)
-    given = plain_array("covariates", drive)
+        return Driver(_FunctionOfTime(drive, n_paths, k, dt, asked_again=asked_again), n_steps + 1)
+    given = plain_array("covariates", in_order("covariates", drive, names))
     values = float_array("covariates", given.astype(float) if given.dtype.kind == "b" else given)
     return _array(values, n_paths, n_steps, k)
 
 
-def _function(drive: Callable[[float], npt.ArrayLike], n_paths: int, k: int, dt: float) -> Callable[[int], Float]:
-    """The covariates that a function of time gives."""
+class _FunctionOfTime:
+    """The covariates that a function of time gives, which is called once for each step: it may draw them at random.
 
-    def at(i: int) -> Float:
-        values = float_array("covariates(t)", answer_of("covariates", drive, i * dt))
+    Parameters
+    ----------
+    drive : callable
+        As a user gives it.
+    n_paths, k, dt
+        Of the simulation.
+    asked_again : bool
+        Whether values of all steps are kept, and not those of the last one alone.
+    """
+
+    def __init__(
+        self, drive: Callable[[float], npt.ArrayLike], n_paths: int, k: int, dt: float, *, asked_again: bool
+    ) -> None:
+        self.drive, self.shape, self.dt, self.asked_again = drive, (n_paths, k), dt, asked_again
+        self.values = {0: self._called(0)}  # by the number of the step; at once, so that an error comes before any work
+
+    def __call__(self, i: int) -> Float:
+        """The covariates at the start of step i: shape (n_paths, k)."""
+        if i not in self.values:
+            values = self._called(i)
+            if not self.asked_again:
+                self.values.clear()
+            self.values[i] = values
+        return np.broadcast_to(self.values[i], self.shape)
+
+    def _called(self, i: int) -> Float:
+        """What the function gives: shape (k,), (1, k) or (n_paths, k)."""
+        n_paths, k = self.shape
+        values = float_array("covariates(t)", answer_of("covariates", self.drive, i * self.dt))
         if values.ndim == 0 or (k == 1 and values.shape == (n_paths,)):
             values = values.reshape(-1, 1)
         if values.shape not in ((k,), (1, k), (n_paths, k)):
@@ -92,10 +124,7 @@ def _function(drive: Callable[[float], npt.ArrayLike], n_paths: int, k: int, dt:
                 n_paths=n_paths,
                 got=values.shape,
             )
-        return np.broadcast_to(values, (n_paths, k))
-
-    at(0)  # so that an error comes before any work
-    return at
+        return values.copy()  # the function may use its array again
 
 
 def _array(values: Float, n_paths: int, n_steps: int, k: int) -> Driver:

@@ -35,8 +35,8 @@ BEYOND_LIMITS = 10.0
 class LearnedSDE(WithFormula):
     """A learned stochastic differential equation dx = f(x) dt + σ(x) dW, Σ = σσᵀ.
 
-    `itofit.fit` makes it. Points are arrays of shape (n, m), or (n,) when there is one input; of a data frame with
-    columns of the inputs' names those columns are taken, in any order and among others.
+    `itofit.fit` makes it. Points are arrays of shape (n, m), or (n,) when there is one input; of a data frame
+    the columns of the inputs' names are taken, in any order and among others.
 
     Parameters
     ----------
@@ -366,13 +366,14 @@ class LearnedSDE(WithFormula):
         """
         if not flag("predictive", predictive):
             return super().nll(data, pointwise, scheme, client=client)  # type: ignore[call-overload]
-        if self.measurement_noise is not None:
-            raise InputError(
-                "{option} is for states that were observed as they are; this model has errors of measurement",
-                option=Option("predictive", True),
-            )
         scheme = self._checked_scheme(scheme)
         self._check_data("nll", data)
+        if self.measurement_noise is not None or self._seen_through_filter(data):
+            why = (
+                "these data are positions alone" if data.kind == "positions" else "this model has errors of measurement"
+            )
+            text = "{option} is for states that were observed as they are; {why}: leave it out"
+            raise InputError(text, option=Option("predictive", True), why=why)
         return summed(partial(predictive_losses, sde=self, scheme=scheme), on_cluster(data, client), pointwise)
 
     # States behind observations

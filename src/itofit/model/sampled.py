@@ -38,6 +38,7 @@ from itofit.model.finite_step import Scheme
 from itofit.model.likelihood import BATCH_ROWS
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
 from itofit.model.sde import SDE
+from itofit.model.training import DataSummary
 from itofit.waves.series import FourierSeries
 
 if TYPE_CHECKING:
@@ -241,6 +242,16 @@ class SampledSDE(SDE):
     def units(self) -> Units:
         """Units of the variables and of time, where they are known."""
         return self._draw.sde.units
+
+    @property
+    def data(self) -> DataSummary:
+        """What the equation was learned from that this one was drawn for."""
+        return self._draw.sde.data
+
+    @property
+    def floor_factor(self) -> Float:
+        """The Cholesky factor of the mean covariance of these data: shape (d, d)."""
+        return self._draw.sde.floor_factor
 
     @property
     def scheme(self) -> Scheme:

@@ -26,7 +26,7 @@ from itofit._checks import (
 from itofit._progress import Progress
 from itofit.data.frames.layout import optional
 from itofit.data.large.cluster import Client, on_cluster
-from itofit.data.names import Kind, shown_range
+from itofit.data.names import Kind, in_order, shown_range
 from itofit.data.passes import Data
 from itofit.data.periods import endless, wrapped
 from itofit.data.trajectories import frame_of
@@ -49,8 +49,8 @@ class SDE(Hints, ABC):
 
     A subclass gives `drift` and `covariance`, the numbers and names of inputs and outputs, how the inputs follow from
     the state that moves (`kind`), and the range in which its functions are known (`box`). Losses, simulations and all
-    else are made from these. Points are arrays of shape (n, m), or (n,) when there is one input; of a data frame with
-    columns of the inputs' names those columns are taken, in any order and among others.
+    else are made from these. Points are arrays of shape (n, m), or (n,) when there is one input; of a data frame
+    the columns of the inputs' names are taken, in any order and among others.
     """
 
     if TYPE_CHECKING:  # subclasses have these as fields or as properties
@@ -146,18 +146,11 @@ class SDE(Hints, ABC):
         return factors(self.covariance(x))
 
     def _points(self, x: npt.ArrayLike) -> Float:
-        """Points as an array of shape (n, m); of a data frame with columns of the inputs' names, those columns."""
-        given = self._in_order(x, self.input_names)
+        """Points as an array of shape (n, m); of a data frame the columns of the inputs' names."""
+        given = in_order("x", x, self.input_names)
         if self.n_covariates:
             refuse_state_alone(given, self.state_names, self.covariate_names)
         return columns("x", given, n_columns=self.n_inputs)
-
-    def _in_order(self, x: npt.ArrayLike, wanted: tuple[str, ...]) -> npt.ArrayLike:
-        """Of a data frame with columns of some names, those columns in their order; anything else as it is."""
-        names = list(wanted)
-        if hasattr(x, "columns") and set(names) <= set(x.columns):
-            return x[names]  # type: ignore[index]
-        return x
 
     # Steps of some length
 
@@ -359,8 +352,8 @@ class SDE(Hints, ABC):
         covariates : array or callable, optional
             What drives the equation from outside, if something does: an array of shape (n_steps, k), or (n_paths,
             n_steps, k) for each path its own, (k,) if it is constant; or a function of time from 0 that returns (k,)
-            or (n_paths, k). A step is made with the values at its start. One more row, after the last step, may be
-            there.
+            or (n_paths, k), which is called once for each step. A step is made with the values at its start. One more
+            row, after the last step, may be there. Of a data frame the columns of their names are taken.
         scheme : {"euler", "corrected"}, optional
             "euler": steps of mean dt·f and covariance dt·Σ (symplectic ones for underdamped systems). "corrected": of
             the moments that `step_moments` gives for dt, at about ten times the cost; a model that was corrected for
@@ -408,7 +401,7 @@ class SDE(Hints, ABC):
             raise InputError(text, table=Either(python="as_frame=True", command="the table"), name=taken[0])
         random, _ = generator(rng)
         starts = self._starts(x0)
-        driver = driver_of(covariates, self.covariate_names, len(starts), n_steps, dt)
+        driver = driver_of(covariates, self.covariate_names, len(starts), n_steps, dt, asked_again=as_frame)
         steps = self._steps(dt, scheme, outside)._replace(covariates=None if driver is None else driver.at)
         with Progress(progress) as bar, one_blas_thread:  # set once, and not for each of many small products
             paths, share_outside = gaussian_paths(random, starts, dt, n_steps, steps, bar)
@@ -441,7 +434,7 @@ class SDE(Hints, ABC):
     def _starts(self, x0: npt.ArrayLike) -> Float:
         """Initial states as an array of shape (n_paths, s)."""
         s = len(self.state_names)
-        starts = float_array("x0", self._in_order(x0, self.state_names))
+        starts = float_array("x0", in_order("x0", x0, self.state_names))
         if starts.ndim == 0 or (s > 1 and starts.shape == (s,)):
             starts = starts.reshape(1, -1)
         starts = columns("x0", starts, n_columns=s)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, KeysView, Set
+from itertools import combinations
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from itofit._checks import LARGEST_COUNT, InputError, Option, flag, gone_through, is_whole, one_of, positive, shown
-from itofit.data.frames.table_columns import PLAIN, UNITS, MissingPackageError, Table, Texts, optional
+from itofit.data.frames.table_columns import (
+    PLAIN,
+    UNITS,
+    MissingPackageError,
+    Table,
+    Texts,
+    counted_from,
+    counted_from_1970,
+    optional,
+)
 from itofit.data.names import plural
 from itofit.data.periods import Periodic, checked_periods
 from itofit.data.step_limits import StepLimits, none_within_limits
@@ -69,16 +79,22 @@ class Layout(NamedTuple):
         return variables | ({} if self.time is None else {self.time: "time"}) | dict.fromkeys(self.track, "track")
 
     def observations(self, table: Table, origin: Any = None) -> tuple[Observations, Any, int]:  # noqa: ANN401
-        """Rows of a `Table`, the time that times count from, and the number of rows left out: those without a track."""
+        """Rows of a `Table`, the time that times count from, and the number of rows left out: those without a track.
+
+        Dates that are a covariate as well count from 1970 there, so that they are the same in all data.
+        """
         for name, argument in self.columns.items():
             table.check(argument, name)
-        clock = None
+        clock = moments = None
         if self.time is not None:
-            clock, origin = table.times(self.time, self.unit, origin, self.texts)
+            moments = table.moments(self.time, self.unit, self.texts)
+            clock, origin = counted_from(moments, self.unit, origin)
         moving = [table.numbers(name, self.texts.decimal)[:, None] for name in self.state + self.velocity]
         states = moving[0] if len(moving) == 1 else np.concatenate(moving, axis=1)
         given = [
-            clock if clock is not None and name == self.time else table.numbers(name, self.texts.decimal)
+            counted_from_1970(moments, self.unit)
+            if moments is not None and name == self.time
+            else table.numbers(name, self.texts.decimal)
             for name in self.covariates
         ]
         states = np.column_stack([states, *given]) if given else states
@@ -99,6 +115,32 @@ def _check_second_order(layout: Layout) -> None:
             second_order=Option("second_order", True),
             velocity=Option("velocity"),
         )
+
+
+def _check_roles(layout: Layout) -> None:
+    """Raise if a column has two of them; that of times may be a covariate as well."""
+    otherwise = {*layout.state, *layout.velocity, *layout.track}
+    if both := [name for name in layout.covariates if name in otherwise]:
+        raise InputError(
+            "the column {name!r} is named twice, among {covariates} and otherwise",
+            name=both[0],
+            covariates=Option("covariates", keyword=True),
+        )
+    roles: list[tuple[str, tuple[Hashable, ...]]] = [
+        ("state", layout.state),
+        ("velocity", layout.velocity),
+        ("track", layout.track),
+    ]
+    roles += [] if layout.time is None else [("time", (layout.time,))]
+    for (one, names), (other, others) in combinations(roles, 2):
+        taken = set(others)
+        if twice := [name for name in names if name in taken]:
+            raise InputError(
+                "the column {name!r} is named twice, as {one} and as {other}",
+                name=twice[0],
+                one=Option(one, keyword=True),
+                other=Option(other, keyword=True),
+            )
 
 
 def checked_layout(
@@ -140,13 +182,6 @@ def checked_layout(
     )
     _check_second_order(layout)
     checked_periods(periodic, tuple(str(name) for own in layout.variables for name in own))
-    otherwise = {*layout.state, *layout.velocity, *layout.track}
-    if both := [name for name in layout.covariates if name in otherwise]:
-        raise InputError(
-            "the column {name!r} is named twice, among {covariates} and otherwise",
-            name=both[0],
-            covariates=Option("covariates", keyword=True),
-        )
     if velocity is not None and len(layout.velocity) != len(layout.state):
         raise InputError(
             "{velocity} must name one column for each of {state}: expected {expected}, got {got}",
@@ -155,6 +190,7 @@ def checked_layout(
             expected=len(layout.state),
             got=len(layout.velocity),
         )
+    _check_roles(layout)
     return layout
 
 

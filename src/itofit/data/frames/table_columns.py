@@ -185,23 +185,13 @@ class Table:
             return True
         return _is_almost_number(first)
 
-    def times(
-        self,
-        name: Hashable,
-        unit: str | None,
-        origin: Any = None,  # noqa: ANN401
-        texts: Texts = PLAIN,
-    ) -> tuple[Float, Any]:
-        """A column of times as numbers of shape (n,), NaN where they are missing, and the time they count from.
-
-        Dates, and whole numbers of more digits than doubles hold, count from the first of them, or from a given origin;
-        other numbers stay as they are.
-        """
+    def moments(self, name: Hashable, unit: str | None, texts: Texts = PLAIN) -> npt.NDArray[Any]:
+        """A column of times as dates, durations, whole numbers or other numbers, of shape (n,)."""
         values = _values(self.frame[name], whole=True)
         if values.dtype.kind in "OU":
             values = self._dates(name, values, unit, texts)
         if values.dtype.kind == "f" and np.isnan(values).all():
-            return values.astype(np.float64), origin
+            return values.astype(np.float64)
         dates = values.dtype.kind in "mM"
         if dates and unit is None:
             raise InputError(
@@ -213,16 +203,7 @@ class Table:
         if not dates and unit is not None:
             text = "{unit} is for dates, but column {name!r} holds numbers; leave it out"
             raise InputError(text, unit=Option("unit", unit), name=name)
-        if dates:
-            known = values[~np.isnat(values)]
-            origin = known[0] if origin is None and len(known) else origin
-            if origin is None:
-                return np.full(len(values), np.nan), None
-            return (values - origin) / np.array(1, dtype=f"timedelta64[{UNITS[str(unit)]}]"), origin
-        numbers = values if values.dtype.kind == "i" else self.numbers(name, texts.decimal)
-        if origin is None:
-            origin = values[0] if values.dtype.kind == "i" and len(values) and abs(values[0]) > EXACT else 0
-        return (numbers - origin if origin else numbers).astype(np.float64), origin
+        return values if dates or values.dtype.kind == "i" else self.numbers(name, texts.decimal)
 
     def _dates(self, name: Hashable, values: npt.NDArray[Any], unit: str | None, texts: Texts) -> npt.NDArray[Any]:
         """Dates from objects that are dates or texts of dates; a column of numbers as numbers."""
@@ -262,11 +243,14 @@ class Table:
     def labels(self, names: tuple[Hashable, ...]) -> tuple[Int, npt.NDArray[np.generic]]:
         """For each row the number of its label, (n,), −1 where it is missing, and the labels in order of appearance.
 
-        Labels are whole numbers or strings; those in several columns are joined to one string.
+        Labels are whole numbers or strings; those in several columns are joined to one string, from which each of
+        them can be told: one that has a comma or a quote is in quotes, as in CSV files.
         """
         code, labels = self._factorized(names[0])
+        labels = _quoted(labels) if len(names) > 1 else labels
         for name in names[1:]:
             other, others = self._factorized(name)
+            others = _quoted(others)
             both = np.where((code < 0) | (other < 0), -1, code * len(others) + other)
             code, pairs = _without_missing(*_codes(both), missing=-1)
             firsts, seconds = np.divmod(pairs.astype(np.intp), max(len(others), 1))
@@ -287,7 +271,10 @@ class Table:
         for label in unique.tolist() if unique.dtype.kind == "O" else ():
             if unique.ndim > 1 or isinstance(label, tuple | list | dict | set | frozenset | bytes | np.ndarray):
                 raise _no_label(name, f"a {type(label).__name__}, {label!r}")
-        return _without_missing(code, unique)
+        known, labels = _without_missing(code, unique)
+        if unique.dtype.kind == "O" and len(labels) > len(set(labels.tolist())):
+            raise _same_label(name, unique)
+        return known, labels
 
 
 def _no_label(name: Hashable, got: str) -> InputError:
@@ -299,6 +286,53 @@ def _no_label(name: Hashable, got: str) -> InputError:
         name=name,
         got=got,
     )
+
+
+def _same_label(name: Hashable, unique: npt.NDArray[Any]) -> InputError:
+    """The error for a column of tracks in which different labels, as 1 and "1", are the same text."""
+    seen: dict[str, Any] = {}
+    for label in unique.tolist():
+        if not _is_missing(label) and (first := seen.setdefault(str(label).rstrip("\0"), label)) is not label:
+            break
+    return InputError(
+        "{track}: column {name!r} holds {first} and {label}, which are two labels and the same text; convert all of it "
+        "to text, or give other labels to tracks that are not the same",
+        track=Option("track"),
+        name=name,
+        first=shown(first),
+        label=shown(label),
+    )
+
+
+def _quoted(labels: npt.NDArray[np.generic]) -> npt.NDArray[np.str_]:
+    """Labels as texts, those with a comma or a quote in quotes."""
+    texts = [str(label) for label in labels.tolist()]
+    marked = ['"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text for text in texts]
+    return np.array(marked, dtype=str)
+
+
+def counted_from(moments: npt.NDArray[Any], unit: str | None, origin: Any = None) -> tuple[Float, Any]:  # noqa: ANN401
+    """Times (n,) as numbers of a unit, NaN where they are missing, and the time they count from.
+
+    Dates, and whole numbers of more digits than doubles hold, count from the first of them, or from a given origin;
+    other numbers stay as they are.
+    """
+    if moments.dtype.kind in "mM":
+        known = moments[~np.isnat(moments)]
+        origin = known[0] if origin is None and len(known) else origin
+        if origin is None:
+            return np.full(len(moments), np.nan), None
+        return (moments - origin) / np.array(1, dtype=f"timedelta64[{UNITS[str(unit)]}]"), origin
+    if moments.dtype.kind == "f" and np.isnan(moments).all():
+        return moments, origin
+    if origin is None:
+        origin = moments[0] if moments.dtype.kind == "i" and len(moments) and abs(moments[0]) > EXACT else 0
+    return (moments - origin if origin else moments).astype(np.float64), origin
+
+
+def counted_from_1970(moments: npt.NDArray[Any], unit: str | None) -> Float:
+    """Times as numbers of a unit, (n,), which depend on no other row: dates count from the beginning of 1970."""
+    return counted_from(moments, unit, np.zeros(1, dtype=moments.dtype)[0])[0]
 
 
 def _values(column: Any, *, whole: bool = False) -> npt.NDArray[Any]:  # noqa: ANN401

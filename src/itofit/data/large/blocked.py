@@ -22,8 +22,8 @@ from itofit.data.names import (
     checked_variables,
     default_names,
     plural,
+    same_drivers_and_periods,
     same_names,
-    same_surroundings,
     underdamped_names,
 )
 from itofit.data.periods import Periodic, checked_periods, nearest_image, surroundings_text, wrapped
@@ -31,7 +31,7 @@ from itofit.data.rows import TRAIN, VALIDATION
 from itofit.data.splitting import split_of_rows
 from itofit.data.trajectories import complete
 from itofit.data.transitions import Transitions
-from itofit.data.with_units import WithUnits
+from itofit.data.with_units import WithUnits, with_those_of
 
 
 class NotInMemoryError(InputError, AttributeError):
@@ -84,6 +84,7 @@ class BlockedTransitions(WithUnits):
         self.kind: Kind = first[1].kind
         self.input_names, self.output_names = first[1].input_names, first[1].output_names
         self.n_covariates, self.periods, self.units = first[1].n_covariates, first[1].periods, first[1].units
+        self._units_of_source = self.units  # which `with_units` does not replace
 
     def __len__(self) -> int:
         """How many transitions there are; before the first whole pass, this makes one."""
@@ -171,7 +172,11 @@ class BlockedTransitions(WithUnits):
         return self._first_pass.checked(self._of_one_form())
 
     def _of_one_form(self) -> Iterator[tuple[int, Transitions]]:
-        """The source's blocks with their numbers; raise if one has other variables than the first."""
+        """The source's blocks with their numbers, in the units of these data; raise if one has other variables.
+
+        Their units are compared with those of all blocks before them: the first ones may have none.
+        """
+        known = self._units_of_source
         for i, block in self._converted():
             if (block.n_inputs, block.n_outputs, block.kind) != (self.n_inputs, self.n_outputs, self.kind):
                 raise InputError(
@@ -180,11 +185,12 @@ class BlockedTransitions(WithUnits):
                     f"{self.n_outputs}, kind {self.kind}"
                 )
             try:
-                same_surroundings(block, self)
+                same_drivers_and_periods(block, self)
                 same_names(block, self)
+                known = with_those_of(block, known)
             except InputError as error:
                 raise _in_block(i, error) from None
-            yield i, block
+            yield i, block._carrying(self.units)
 
     def _converted(self) -> Iterator[tuple[int, Transitions]]:
         """The source's blocks with their numbers, as Transitions; an error names the block that cannot be converted.
@@ -240,16 +246,18 @@ class BlockedTransitions(WithUnits):
     def _described(self, block: Transitions) -> Transitions:
         """A block with the names and periods that were given for all, unless it has its own."""
         kind, d, k = block.kind, block.n_outputs, block.n_covariates
-        names, periods = (block.input_names, block.output_names), block.periods
+        names, periods, units = (block.input_names, block.output_names), block.periods, block.units
         named = self._names is not None or self._covariate_names is not None
         if named and names == default_names(block.n_inputs, d, kind, k):
             own = underdamped_names(d, self._names) if kind == "underdamped" else self._names
             names = checked_variables(block.n_inputs - k, d, kind, own, None, k, self._covariate_names)[1:]
+            before = (*block.input_names, *block.output_names)
+            units = units.renamed(dict(zip(before, (*names[0], *names[1]), strict=True)))
         if self._periodic is not None and not periods.any():
             periods = checked_periods(self._periodic, names[0])
         x, dx = wrapped(block.inputs, periods), block.increments
         dx = dx if kind == "general" else nearest_image(dx, periods[:, moving(block)])
-        return Transitions._trusted(x, dx, block.h, block.groups, kind, *names, k, periods, block.units)
+        return Transitions._trusted(x, dx, block.h, block.groups, kind, *names, k, periods, units)
 
 
 def _trusted(

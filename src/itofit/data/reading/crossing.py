@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from itofit._checks import Float, Int
 from itofit.data.frames.layout import Layout
-from itofit.data.frames.table_columns import Table
+from itofit.data.frames.table_columns import Table, counted_from
 from itofit.data.reading.file_errors import errors_naming
 from itofit.data.reading.label_ranges import Ranges
 from itofit.data.rows import slices
@@ -420,7 +420,7 @@ def origin_of(section: Section, layout: Layout) -> Any:  # noqa: ANN401
         if layout.time is not None and table.n_rows:
             with errors_naming(section.sources[unit] or section.units[unit]):
                 table.check("time", layout.time)
-                _, origin = table.times(layout.time, layout.unit, texts=layout.texts)
+                _, origin = counted_from(table.moments(layout.time, layout.unit, layout.texts), layout.unit)
             if origin is not None:
                 return origin
     return None

@@ -80,13 +80,16 @@ class CsvFiles:
 
     def __init__(self, files: Sequence[Found], path: object, sheet: str | None = None) -> None:
         self.files, self.path, self.sheet = list(files), path, sheet
-        self.keys = key_columns(self.files)
-        if len(self.files) > 1:
-            self.keys[FILE_NAME] = [str(found.file) for found in self.files]
+        self.keys = key_columns(self.files) | {FILE_NAME: [str(found.file) for found in self.files]}
 
     def size(self) -> int:
         """Rough number of bytes of text."""
         return sum(size_of_text(found.file, found.size) for found in self.files)
+
+    def numbers_tracks(self) -> bool:
+        """Whether every file has its own track 0, 1, ..., since it is an array of several tracks."""
+        reader = self._keyed(0).reader
+        return isinstance(reader, Npy) and reader.has_several_tracks()
 
     @property
     def key_names(self) -> set[str]:

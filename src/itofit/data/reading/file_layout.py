@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import warnings
+from collections.abc import Hashable, Sequence
 from difflib import get_close_matches
-from itertools import combinations
 
-from itofit._checks import InputError, Option
+from itofit._checks import DataWarning, Either, InputError, Message, Option, user_level
+from itofit.data.frames.file_rows import FILE_NAME
 from itofit.data.frames.layout import (
     PLAIN,
     Clock,
@@ -17,13 +18,26 @@ from itofit.data.frames.layout import (
     checked_layout,
     column_names,
 )
+from itofit.data.large.blocked import FORMS
+from itofit.data.names import Form
 from itofit.data.periods import Periodic
+from itofit.data.reading.csv_files import CsvFiles
 from itofit.data.reading.numpy_files import Npz
+from itofit.data.reading.parquet_files import ParquetFiles
 from itofit.data.reading.readers import Reader
 from itofit.data.reading.wide_tables import warn_if_wide
 
 TIMES, TRACKS = ("time", "Time", "TIME", "t"), ("track", "Track", "TRACK")
 """Default names of the columns of times and tracks."""
+NOT_FOR_ARRAYS: dict[str, object] = {
+    "track": "tracks are told apart by an array called groups",
+    "velocity": "velocities are arrays called v0 and v1",
+    "unit": Message("h is numbers, whose unit {time_unit} tells", time_unit=Option("time_unit", keyword=True)),
+    "decimal": "they are numbers and not texts",
+    "dayfirst": "they are numbers and not texts",
+    "second_order": "they do not say what follows what, as columns of times and positions do",
+}
+"""Options of columns, and why they say nothing about arrays that are transitions."""
 
 
 def layout_of(
@@ -74,7 +88,6 @@ def layout_of(
         warn_if_wide(head, layout.state, texts.decimal)
     for name, argument in layout.columns.items():
         _check_column(head, argument, name)
-    _check_roles(layout)
     return layout
 
 
@@ -87,25 +100,6 @@ def _variables(head: Table, used: set[Hashable], wide: bool) -> list[Hashable]:
     if not state:
         raise InputError(f"no column holds numbers that could be a state; the columns are {head.column_list()}")
     return state
-
-
-def _check_roles(layout: Layout) -> None:
-    """Raise if a column has two of them."""
-    roles: list[tuple[str, tuple[Hashable, ...]]] = [
-        ("state", layout.state),
-        ("velocity", layout.velocity),
-        ("track", layout.track),
-    ]
-    roles += [] if layout.time is None else [("time", (layout.time,))]
-    for (one, names), (other, others) in combinations(roles, 2):
-        taken = set(others)
-        if both := [name for name in names if name in taken]:
-            raise InputError(
-                "the column {name!r} is named twice, as {one} and as {other}",
-                name=both[0],
-                one=Option(one, keyword=True),
-                other=Option(other, keyword=True),
-            )
 
 
 def _all_columns(reader: Reader, argument: str, names: ColumnNames) -> list[Hashable]:
@@ -128,3 +122,52 @@ def _check_column(head: Table, argument: str, name: Hashable) -> None:
 def _is_variable(head: Table, name: Hashable) -> bool:
     """Whether a column holds numbers and is not an index that pandas wrote."""
     return not str(name).startswith(("Unnamed: ", "__index_level_")) and head.holds_numbers(name)
+
+
+def warn_of_joined_files(reader: Reader, layout: Layout) -> None:
+    """Warn if moves lead from one file to the next only since nothing says where tracks begin."""
+    if layout.time is not None or not isinstance(reader, ParquetFiles | CsvFiles) or len(reader.files) == 1:
+        return
+    n = len(reader.files)
+    if not layout.track:
+        text = (
+            "{n} files without times and tracks are read as one track, with a move from the end of each to the "
+            "beginning of the next: give {own} if every file is a track"
+        )
+        own: Option | Either = Option("track", FILE_NAME)
+    elif layout.track == ("track",) and isinstance(reader, CsvFiles) and reader.numbers_tracks():
+        text = (
+            "each of {n} files numbers its tracks from 0, and there are moves from the end of a track to the beginning "
+            "of that of the same number in the next file: give {own} if they are different tracks"
+        )
+        own = Either(python=f"track={[FILE_NAME, 'track']!r}", command=f"--track {FILE_NAME},track")
+    else:
+        return
+    warnings.warn(DataWarning(Message(text, n=n, own=own)), stacklevel=user_level())
+
+
+# Arrays that are transitions
+
+
+def check_for_arrays(form: Form, **given: object) -> None:
+    """Raise if an option of columns was given for arrays that are transitions: it is not None."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                "the arrays are transitions themselves, for which {option} says nothing: leave it out, since {why}"
+                "{or_columns}",
+                option=Option(name, True if value is True else None),
+                why=NOT_FOR_ARRAYS[name],
+                or_columns=or_columns(form),
+            )
+
+
+def or_columns(form: Form) -> Message:
+    """What else to do if arrays that look like transitions are columns."""
+    arrays = [name for name in FORMS[form][1] if name not in ("h", "groups", "covariates")]
+    state = Either(python=f"state={arrays!r}", command=f"--state {','.join(arrays)}")
+    return Message("; if {arrays} are columns of observations, say so: {state}", arrays=_listed(arrays), state=state)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"

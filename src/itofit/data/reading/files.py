@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from itofit._checks import Either, Float, InputError, Option, check_regular, count, flag, one_of, positive, shown
+from itofit._checks import (
+    Either,
+    Float,
+    InputError,
+    Option,
+    check_regular,
+    count,
+    flag,
+    one_of,
+    positive,
+    shown,
+)
 from itofit.data.covariates import warn_of_unknown
+from itofit.data.frames.file_rows import FILE_NAME
 from itofit.data.frames.layout import (
     Clock,
     ColumnNames,
@@ -27,7 +39,14 @@ from itofit.data.periods import Periodic
 from itofit.data.reading.csv_files import CsvFiles, row_reader
 from itofit.data.reading.file_errors import errors_naming
 from itofit.data.reading.file_kinds import KINDS, NPZ, SHOWN, SUFFIXES, kind_by_name
-from itofit.data.reading.file_layout import TRACKS, layout_of
+from itofit.data.reading.file_layout import (
+    TIMES,
+    TRACKS,
+    check_for_arrays,
+    layout_of,
+    or_columns,
+    warn_of_joined_files,
+)
 from itofit.data.reading.listing import Found, Paths, found_files, is_one_file
 from itofit.data.reading.numpy_files import ArrayParts, Npz
 from itofit.data.reading.parquet_files import ParquetFiles
@@ -93,11 +112,12 @@ def read_transitions(
         Or several files of one kind: a directory, with all CSV and Parquet files that are below it, or all others if
         there are none of these; a pattern such as ``tracks/*.parquet``; or a list. Names of directories like cell=7 are
         columns of the files in them, and "__filename" is one that holds the path of the file, for files that are a
-        track each. Files elsewhere have an address, such as "s3://bucket/tracks", for which fsspec and its driver must
-        be installed.
+        track each. A file to which links lead in several ways is read once. Files elsewhere have an address, such as
+        "s3://bucket/tracks", for which fsspec and its driver must be installed.
         In an NPZ file arrays are columns, and those with two axes several of them. If it has arrays called x0 and x1,
         or x0, v0, x1 and v1, or inputs and increments, and h, these are transitions themselves, with or without
-        groups and covariates, and nothing else needs to be said.
+        groups and covariates, and nothing else needs to be said. Without h, with `dt`, they are transitions as well,
+        unless there is an array of times or tracks or `state` or `time` is given.
     time : name, optional
         Column of times: numbers, or dates as in 2024-01-31 12:00. Without `time` and `dt`, one called time or t.
     state : name or list of names, optional
@@ -116,8 +136,9 @@ def read_transitions(
     chunk_rows : int, optional
         Read in parts of so many rows, however large the file is.
     covariates : name or list of names, optional
-        Columns of inputs from outside, which do not move; the column of times may be one. Moves that start where one
-        is missing are left out, with a warning. In an NPZ file of transitions, what its covariates are called.
+        Columns of inputs from outside, which do not move; the column of times may be one, in which dates are counted
+        from the beginning of 1970 in units of `unit`. Moves that start where one is missing are left out, with a
+        warning. In an NPZ file of transitions, what its covariates are called.
     periodic : dict, optional
         Variables that are periodic, as in `Transitions`, by the names of the columns.
     second_order : bool
@@ -153,30 +174,47 @@ def read_transitions(
     texts = Texts(one_of("decimal", decimal, (".", ",")), flag("dayfirst", dayfirst))
     if flag("wide", wide):
         check_wide(track, velocity)
-    reader = _reader_of(path, storage_options, TRACKS if track is None else column_names("track", track), sheet)
+    given = {"state": state, "velocity": velocity, "track": track, "covariates": covariates}
+    columns = {argument: None if names is None else column_names(argument, names) for argument, names in given.items()}
+    named = {name for names in columns.values() for name in names or ()}
+    reader = _reader_of(path, storage_options, columns["track"] or TRACKS, sheet, named)
     with errors_naming(reader.path):
         in_parts = chunk_rows is not None or reader.size() > LARGE_FILE
         n_rows = (chunk_rows or CHUNK_ROWS) if in_parts else None
-        if isinstance(reader, Npz) and state is None and time is None and not wide and (form := reader.form()):
-            if second_order:
-                raise InputError(
-                    "the arrays are transitions, which do not say what follows what: {option} needs columns of times "
-                    "and positions",
-                    option=Option("second_order", True),
-                )
+        if (
+            isinstance(reader, Npz)
+            and (state is None and time is None and not wide)
+            and (form := reader.form(of_columns=(*TIMES, *TRACKS)))
+        ):
+            check_for_arrays(
+                form,
+                track=track,
+                velocity=velocity,
+                unit=unit,
+                decimal=None if decimal == "." else decimal,
+                dayfirst=dayfirst or None,
+                second_order=second_order or None,
+            )
             data: Transitions | BlockedTransitions | PartedTransitions = _from_arrays(
                 reader, form, dt, limits, n_rows, covariates, periodic
             )
         else:
             if n_rows is not None and isinstance(reader, Csv):
                 reader = CsvFiles([Found(reader.path, Path(path).stat().st_size, {})], path)  # type: ignore[arg-type]
-            roles = state, velocity, track, covariates, Clock(time, dt, unit)
+            roles = (
+                columns["state"],
+                columns["velocity"],
+                columns["track"],
+                columns["covariates"],
+                Clock(time, dt, unit),
+            )
             if wide:
                 inner = layout_of(reader, *roles, texts=texts, wide=True)
                 reader = (WideFiles if isinstance(reader, ParquetFiles | CsvFiles) else WideReader)(reader, inner)
                 layout = wide_layout(inner, periodic, second_order)
             else:
                 layout = layout_of(reader, *roles, texts=texts, periodic=periodic, second_order=second_order)
+                warn_of_joined_files(reader, layout)
             data = _from_rows(reader, layout, limits, n_rows, chunk_rows or SECTION_ROWS)
         return data.with_units(units, time_unit)
 
@@ -214,13 +252,18 @@ class FileParts:
     def __call__(self) -> Iterator[Transitions]:
         """One pass over the file."""
         tracks, origin, n_untracked, n_moves, n_unknown = OpenTracks(), None, 0, 0, 0
-        shortest, longest = np.inf, 0.0
+        shortest, longest, kinds = np.inf, 0.0, set[str]()
         with errors_naming(self.reader.path):
             for table in self.reader.parts(self.layout, self.n_rows):
                 observations, origin, n = self.layout.observations(table, origin)
                 n_untracked += n
                 if not len(observations.track):
                     continue
+                if observations.labels is not None:
+                    kinds.add(observations.labels.dtype.kind)
+                if len(kinds) > 1:
+                    text = "{track}: some rows have whole numbers and others do not; convert all of them to text"
+                    raise InputError(text, track=Option("track"))
                 moves = moves_in(tracks.joined(observations), self.layout.dt, sort=False)
                 if not len(moves.h):
                     continue
@@ -253,8 +296,11 @@ def _from_arrays(
     names = FORMS[form][1]
     stored = reader.headers()
     if "h" not in stored and dt is None:
-        text = "there is no array h, the time each move took; give {dt} if it is the same for all"
-        raise InputError(text, dt=Option("dt", keyword=True))
+        raise InputError(
+            "there is no array h, the time each move took; give {dt} if it is the same for all{or_columns}",
+            dt=Option("dt", keyword=True),
+            or_columns=or_columns(form),
+        )
     if "h" in stored and dt is not None:
         raise InputError("h was given twice, in the file and as {dt}", dt=Option("dt", keyword=True))
     blocks = ArrayParts(reader, tuple(name for name in names if name in stored), n_rows)
@@ -303,9 +349,13 @@ def read_columns(path: Path, names: Sequence[str], decimal: str = ".") -> Float:
 
 
 def _reader_of(
-    path: Paths, storage_options: Mapping[str, Any] | None, labels: Sequence[Hashable], sheet: str | None
+    path: Paths,
+    storage_options: Mapping[str, Any] | None,
+    labels: Sequence[Hashable],
+    sheet: str | None,
+    named: Set[Hashable],
 ) -> Reader:
-    """What reads the files that a path means, given columns that may hold tracks."""
+    """What reads the files that a path means, given columns that may hold tracks, and all that the user names."""
     if not isinstance(path, str | os.PathLike) and not (isinstance(path, Sequence) and not isinstance(path, bytes)):
         text = "{path} must be the path of a file or a directory, a pattern, or a list of paths, got {got}{advice}"
         made_by = "from_dask" if hasattr(path, "__dask_graph__") else "from_dataframe"
@@ -314,7 +364,7 @@ def _reader_of(
     if sheet is not None and not isinstance(sheet, str):
         raise InputError("{sheet} must be the name of a sheet, got {got}", sheet=Option("sheet"), got=shown(sheet))
     if is_one_file(path):
-        return _reader(_existing(Path(os.fspath(path))), labels, sheet)  # type: ignore[arg-type]
+        return _reader(_existing(Path(os.fspath(path))), labels, sheet, named)  # type: ignore[arg-type]
     files = found_files(path, storage_options)
     name = os.fspath(path) if isinstance(path, str | os.PathLike) else f"{files[0].file}, ..."
     return _reader_of_many(files, str(files[0].file) if len(files) == 1 else name, labels, sheet)
@@ -358,16 +408,20 @@ def _existing(file: Path) -> Path:
     return file
 
 
-def _reader(file: Path, labels: Sequence[Hashable], sheet: str | None) -> Reader:
-    """The reader for a file, by the end of its name."""
+def _reader(file: Path, labels: Sequence[Hashable], sheet: str | None, named: Set[Hashable] = frozenset()) -> Reader:
+    """The reader for a file, by the end of its name; `named` are columns that may be in its path alone."""
     kind = kind_by_name(file.name)
     _check_sheet(kind, sheet, file)
-    if kind == "Parquet":
-        return ParquetFiles([Found(file, file.stat().st_size, {})], file, labels)
-    if kind is not None:
-        return row_reader(file, sheet)
     if file.name.lower().endswith(NPZ):
-        return Npz(file)
+        return Npz(file, FILE_NAME in named)
+    if kind is not None:
+        (found,) = found_files(file)
+        keys = {name: value for name, value in found.keys.items() if name in named}
+        if kind == "Parquet":
+            return ParquetFiles([found._replace(keys=keys)], file, labels)
+        if keys or FILE_NAME in named:
+            return CsvFiles([found._replace(keys=keys)], file, sheet)
+        return row_reader(file, sheet)
     raise _no_kind(file)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
@@ -78,7 +78,8 @@ def is_one_file(path: object) -> bool:
 def found_files(paths: Paths, storage_options: Mapping[str, Any] | None = None) -> list[Found]:
     """All files that paths mean: those in directories and of patterns in natural order (2 before 10), lists as given.
 
-    Raise if there are none, or one twice.
+    Where links lead to a file of a directory or a pattern on several ways, it is read once. Raise if there are none,
+    or one of a list twice.
     """
     if storage_options is not None and not isinstance(storage_options, Mapping):
         text = "{option} must be a dict, as in {{'anon': True}}, got {got}"
@@ -93,11 +94,13 @@ def found_files(paths: Paths, storage_options: Mapping[str, Any] | None = None) 
         files += _elsewhere(text, storage_options or {}) if _is_address(text) else _here(text)
     if not files:
         raise InputError("{path} must name at least one file, got an empty list", path=Option("path"))
-    seen: set[str] = set()
+    seen: dict[str, object] = {}
     for found in files:
-        if str(found.file) in seen:
-            raise InputError("{path} names {file} twice", path=Option("path"), file=found.file)
-        seen.add(str(found.file))
+        name = os.path.realpath(found.file) if isinstance(found.file, Path) else str(found.file)
+        if name in seen:
+            other = "" if str(seen[name]) == str(found.file) else f", also as {seen[name]}"
+            raise InputError("{path} names {file} twice{other}", path=Option("path"), file=found.file, other=other)
+        seen[name] = found.file
     return files
 
 
@@ -108,8 +111,7 @@ def _is_address(path: str) -> bool:
 def _here(path: str) -> list[Found]:
     """Files of this machine."""
     if Path(path).is_dir():
-        entries = [Path(folder, name) for folder, _, names in os.walk(path, followlinks=True) for name in names]
-        files = _tables_of(entries, partial(_parts_in, Path(path)))
+        files = _tables_of(list(_files_below(path)), partial(_parts_in, Path(path)))
         if not files:
             raise _nothing_in(path)
     elif Path(path).exists() or not glob.has_magic(path):
@@ -121,12 +123,43 @@ def _here(path: str) -> list[Found]:
         files = [match for match in matches if match.is_file()]
         for folder in matches:
             if folder.is_dir():
-                below = [entry for entry in folder.rglob("*") if entry.is_file()]
-                files += _tables_of(below, partial(_parts_in, folder))
-        files = list(dict.fromkeys(files))
+                files += _tables_of(list(_files_below(folder)), partial(_parts_in, folder))
         if not files:
             raise FileNotFoundError(f"no file matches {path}")
-    return [_local(file) for file in sorted(files, key=lambda file: _natural(str(file)))]
+    return [_local(file) for file in sorted(_without_links(files), key=lambda file: _natural(str(file)))]
+
+
+def _files_below(top: str | Path) -> Iterator[Path]:
+    """All files in a directory and below, also where links lead; every directory once, by its own name if it has one.
+
+    So directories that link to each other, or to themselves, have an end.
+    """
+    seen: set[tuple[int, int]] = set()
+    waiting = [str(top)]
+    while waiting:
+        links: list[str] = []
+        for start in waiting:
+            for folder, inner, names in os.walk(start):
+                state = os.stat(folder)
+                if (state.st_dev, state.st_ino) in seen:
+                    inner.clear()
+                    continue
+                seen.add((state.st_dev, state.st_ino))
+                links += [link for name in inner if os.path.islink(link := os.path.join(folder, name))]
+                yield from (Path(folder, name) for name in names)
+        waiting = sorted(links)
+
+
+def _without_links(files: Sequence[Path]) -> list[Path]:
+    """Every file once: of several ways to it the one with the fewest links."""
+    ways: dict[str, set[Path]] = {}
+    for file in files:
+        ways.setdefault(os.path.realpath(file), set()).add(file)
+
+    def n_links(file: Path) -> tuple[int, object]:
+        return sum(own.is_symlink() for own in (file, *file.parents)), _natural(str(file))
+
+    return [next(iter(own)) if len(own) == 1 else min(own, key=n_links) for own in ways.values()]
 
 
 def _parts_in(folder: Path, entry: Path) -> Sequence[str]:
@@ -134,6 +167,7 @@ def _parts_in(folder: Path, entry: Path) -> Sequence[str]:
 
 
 def _local(file: Path) -> Found:
+    """A file of this machine; raise unless it is one."""
     check_regular(file)
     return Found(file, file.stat().st_size, _keys(file.parts[:-1]))
 

@@ -11,7 +11,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Either, InputError
+from itofit.data.frames.file_rows import FILE_NAME
 from itofit.data.frames.layout import Layout, Table
 from itofit.data.names import Form
 from itofit.data.reading.listing import AnyFile
@@ -113,10 +114,17 @@ def next_rows(name: str, opened: IO[bytes], header: ArrayHeader, n_rows: int | N
 
 
 class Npz:
-    """A file of NumPy's arrays by name; those with two axes are several columns."""
+    """A file of NumPy's arrays by name; those with two axes are several columns.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Parameters
+    ----------
+    path : Path
+    with_file_name : bool
+        Whether there is a column with the path of the file.
+    """
+
+    def __init__(self, path: Path, with_file_name: bool = False) -> None:
+        self.path, self.with_file_name = path, with_file_name
 
     def size(self) -> int:
         """Bytes of all arrays, uncompressed."""
@@ -150,9 +158,14 @@ class Npz:
         with zipfile.ZipFile(self.path) as file, file.open(f"{name}.npy") as opened:
             return next_rows(name, opened, header_of(name, opened, file.getinfo(f"{name}.npy").file_size), 1)
 
-    def form(self) -> Form | None:
-        """The form of the transitions that the arrays hold, by the names of these; None if they are columns."""
+    def form(self, of_columns: Sequence[str] = ()) -> Form | None:
+        """The form of the transitions that the arrays hold, by the names of these; None if they are columns.
+
+        They are columns if one has a name that only a column has, `of_columns`, and there is no h.
+        """
         names = set(self.headers())
+        if "h" not in names and names & set(of_columns):
+            return None
         if {"x0", "v0", "x1", "v1"} <= names:
             return "underdamped"
         if {"x0", "x1"} <= names:
@@ -169,7 +182,7 @@ class Npz:
                 with file.open(f"{name}.npy") as opened:
                     header_of(name, opened, file.getinfo(f"{name}.npy").file_size)
                     columns |= _split(name, header, next_rows(name, opened, header, n)[:n])
-        return Table(columns)
+        return Table(columns | self._file_name(n))
 
     def parts(self, layout: Layout, n_rows: int | None) -> Iterator[Table]:
         """The columns of the layout."""
@@ -179,8 +192,13 @@ class Npz:
             columns: dict[Hashable, npt.NDArray[Any]] = {}
             for name, array in arrays.items():
                 columns |= _split(name, headers[name], array)
-            yield Table(columns, _numbered(start))
-            start += len(next(iter(columns.values())))
+            n = len(next(iter(columns.values())))
+            yield Table(columns | self._file_name(n), _numbered(start))
+            start += n
+
+    def _file_name(self, n: int) -> dict[Hashable, npt.NDArray[Any]]:
+        """The column with the path of the file, of n rows, if there is one."""
+        return {FILE_NAME: np.full(n, str(self.path))} if self.with_file_name else {}
 
     def columns_of(self, name: Hashable) -> list[Hashable]:
         """The columns of an array."""
@@ -261,6 +279,10 @@ class Npy:
         if header.dtype.names is not None:
             return list(header.dtype.names)
         return [str(name) for name in _columns("x", header)] + ["track"] * (len(header.shape) == 3)
+
+    def has_several_tracks(self) -> bool:
+        """Whether it has three axes, of which the first numbers tracks."""
+        return len(self._header().shape) == 3
 
     def place(self, row: int) -> str:
         """A row by its number, in its track if there are several."""

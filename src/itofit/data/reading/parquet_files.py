@@ -91,9 +91,7 @@ class ParquetFiles:
         first = footers[0].schema
         self.footers = [own._replace(schema=first) if own.schema.equals(first) else own for own in footers]
         self._texts: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # columns, and those of text, by schema
-        self.keys = key_columns(self.files)
-        if len(self.files) > 1:
-            self.keys[FILE_NAME] = [str(found.file) for found in self.files]
+        self.keys = key_columns(self.files) | {FILE_NAME: [str(found.file) for found in self.files]}
 
     def size(self) -> int:
         """Bytes of all columns, uncompressed."""

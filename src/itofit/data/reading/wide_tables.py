@@ -145,7 +145,8 @@ def long_table(table: Table, inner: Layout) -> Table:
     for name, argument in inner.columns.items():
         table.check(argument, name)
     values = [table.numbers(name, decimal) for name in inner.state]
-    columns: dict[Hashable, Any] = {name: np.tile(table.numbers(name, decimal), k) for name in inner.covariates}
+    driving = [name for name in inner.covariates if name != inner.time]  # times may be dates
+    columns: dict[Hashable, Any] = {name: np.tile(table.numbers(name, decimal), k) for name in driving}
     if inner.time is not None:
         columns[inner.time] = np.tile(np.asarray(table.frame[inner.time]), k)
     columns[VARIABLE] = np.concatenate(values)

@@ -143,11 +143,9 @@ def _usual(pair: tuple[LearnedSDE, LearnedSDE], level: float, seed: int) -> tupl
 def _numbers(answers: Sequence[Answer], *, same_points: bool) -> dict[str, object]:
     """Numbers by their names. Without the `same_points` in both, what is said of points cannot be paired."""
     found: dict[str, object] = {}
-    stable: list[int] = []
     for answer in answers:
         if isinstance(answer, FixedPoints):
-            stable = [int(i) + 1 for i in np.flatnonzero(answer.stable)]
-            found["number of stable points"] = len(stable)
+            found["number of stable points"] = int(answer.stable.sum())
             if same_points:
                 found |= {
                     f"{name} of point {i + 1}, {kind}": Number(value, std)
@@ -158,10 +156,9 @@ def _numbers(answers: Sequence[Answer], *, same_points: bool) -> dict[str, objec
                 }
         elif isinstance(answer, RelaxationTimes):
             found["slowest relaxation time"] = Number(np.asarray(answer.value)[0], np.asarray(answer.std)[0])
-        elif isinstance(answer, PassageTime):
-            ways = [(i, j) for i in stable for j in stable if i != j]
-            i, j = ways[sum(name.startswith("time from") for name in found)]
-            found[f"time from point {i} to {j}"] = answer
+        elif isinstance(answer, PassageTime) and answer.way is not None:
+            start, end = answer.way
+            found[f"time from point {start + 1} to {end + 1}"] = answer
         elif answer.std != 0:  # as is the entropy production of one variable, which is zero
             found[answer.what] = answer
     if not same_points:

@@ -33,10 +33,10 @@ standard deviations of the mean, and constant beyond, so that no single row deci
 from __future__ import annotations
 
 from itertools import product
-from math import comb
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numpy.polynomial.legendre import legvander
 from scipy.special import chdtrc
 
@@ -84,18 +84,15 @@ class ConditionTest(NamedTuple):
 
 
 class Polynomials(NamedTuple):
-    """Products of Legendre polynomials of the inputs, of some total degree; harmonics of those that are periodic."""
+    """Products of Legendre polynomials of the inputs, of some total degree; of periodic ones cosines and sines.
+
+    The cosine and the sine of k times an angle are of degree k.
+    """
 
     centre: Float  # (m,)
     reach: Float  # (m,)
     periods: Float  # (2, m)
     degree: int
-
-    @property
-    def powers(self) -> list[tuple[int, ...]]:
-        """The degree of each factor of each product."""
-        ranges = [range(self.degree + 1)] * len(self.centre)
-        return [each for each in product(*ranges) if sum(each) <= self.degree]
 
     def __call__(self, x: Float) -> Float:
         """At points (n, m): shape (n, R)."""
@@ -103,12 +100,18 @@ class Polynomials(NamedTuple):
         factors = [legvander(column, self.degree) for column in u.T]
         for i in np.flatnonzero(is_periodic(self.periods)):
             low, high = self.periods[:, i]
-            phase = 2 * np.pi * (x[:, i] - low) / (high - low)
-            waves = [np.ones_like(phase), np.cos(phase), np.sin(phase), np.cos(2 * phase)]
-            factors[i] = np.stack(waves[: self.degree + 1], axis=1)
-        return np.stack(
-            [np.prod([f[:, k] for f, k in zip(factors, each, strict=True)], axis=0) for each in self.powers], 1
-        )
+            turns = np.outer(2 * np.pi * (x[:, i] - low) / (high - low), np.arange(1, self.degree + 1))
+            waves = np.stack([np.cos(turns), np.sin(turns)], axis=2).reshape(len(x), -1)
+            factors[i] = np.concatenate([np.ones((len(x), 1)), waves], axis=1)
+        chosen = products_of(is_periodic(self.periods), self.degree)
+        return np.stack([np.prod([f[:, k] for f, k in zip(factors, each, strict=True)], axis=0) for each in chosen], 1)
+
+
+def products_of(periodic: npt.NDArray[np.bool_], degree: int) -> list[tuple[int, ...]]:
+    """The numbers of the factors of each product of a total degree, at most: of an angle there are two of each."""
+    degrees = [[(k + 1) // 2 for k in range(2 * degree + 1)] if turns else range(degree + 1) for turns in periodic]
+    numbers = product(*(range(len(own)) for own in degrees))
+    return [each for each in numbers if sum(own[k] for own, k in zip(degrees, each, strict=True)) <= degree]
 
 
 class _Sums(NamedTuple):
@@ -151,8 +154,8 @@ def condition_tests(
         How uncertain the drifts are; without, they count as known.
     """
     n_least = min(len(data_a), len(data_b))
-    m, d = a.n_inputs, a.n_outputs
-    degrees = _degree(m, d, n_least, DRIFT_DEGREE), _degree(m, d * (d + 1) // 2, n_least, NOISE_DEGREE)
+    periodic, d = is_periodic(a.periods), a.n_outputs
+    degrees = _degree(periodic, d, n_least, DRIFT_DEGREE), _degree(periodic, d * (d + 1) // 2, n_least, NOISE_DEGREE)
     if min(degrees) < 0:
         return None
     place = _places(data_a, data_b)
@@ -167,10 +170,10 @@ def condition_tests(
     return drift, _compared(noises[0], noises[1], degrees[1])
 
 
-def _degree(m: int, n_functions: int, n_rows: int, most: int) -> int:
-    """The largest degree that is not too much for m inputs and some rows; −1 if there is none."""
+def _degree(periodic: npt.NDArray[np.bool_], n_functions: int, n_rows: int, most: int) -> int:
+    """The largest degree that is not too much for these inputs and some rows; −1 if there is none."""
     for degree in range(most, -1, -1):
-        terms = comb(m + degree, degree)
+        terms = len(products_of(periodic, degree))
         if terms <= MOST_TERMS and terms * n_functions * ROWS_PER_COEFFICIENT <= n_rows:
             return degree
     return -1

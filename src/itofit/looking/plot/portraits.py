@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from itofit._checks import RNG, InputError, flag
+from itofit._checks import RNG, Float, InputError, flag
 from itofit.data.passes import Data
 from itofit.data.units import with_unit
 from itofit.dynamics.axes import label_plane
-from itofit.dynamics.drawn import LOOKS
+from itofit.dynamics.drawn import look, top_of
 from itofit.dynamics.long_run import Density, probability_current, stationary_density
 from itofit.dynamics.motion import Box, Held, motion_of
 from itofit.dynamics.passages import PassageTime, first_passage_time
 from itofit.dynamics.regions import States
 from itofit.dynamics.resting import fixed_points
 from itofit.dynamics.zero_lines import nullclines
+from itofit.looking.check.examined import rows_in_memory, with_states
 from itofit.looking.plot.canvas import DATA, LEARNED, SECOND, axes_or_new, escaped, legend_below
+from itofit.model.hidden.observed import smoothed_states
 from itofit.model.sde import SDE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from itofit.model.learned import LearnedSDE
 
 STREAM = 41
 """Points along each side for stream lines."""
@@ -36,6 +40,11 @@ MOST_BLUR = 2.0
 """Standard deviation of the smoothing of densities of two variables, in bins."""
 LEVELS = (0.1, 0.4, 0.8)
 """Contours of learned and observed densities, relative to the maximum of the learned one."""
+REACH, SHARP = 4.0, 0.1
+"""Of errors: how many standard deviations are followed, and cells below which they are no wider than a cell."""
+OBSERVED, BEHIND = "observed", "states behind the observations"
+"""What dots and histograms show."""
+WITH_ERRORS = "learned, with errors"
 
 
 def phase_portrait(
@@ -59,7 +68,8 @@ def phase_portrait(
     sde : SDE
         With two variables; second-order systems have position and velocity.
     data : Transitions, optional
-        Drawn as faint dots, at most 2000 of them.
+        Drawn as faint dots, at most 2000 of them; of positions alone, and of observations with errors, the states
+        behind them.
     current : bool
         Stream lines of the probability current of the stationary density instead of the flow: what goes round in the
         long run.
@@ -76,8 +86,10 @@ def phase_portrait(
         raise InputError(f"a phase portrait has two variables; the state has {', '.join(motion.names)}")
     ax = axes_or_new(ax, (6.0, 5.2))
     if data is not None:
-        rows = _states(sde, data, 2)
+        rows, words = _states(sde, data)
         ax.plot(rows[:, 0], rows[:, 1], ".", color=DATA, markersize=2, alpha=0.35, zorder=0, rasterized=True)
+        if words != OBSERVED:
+            ax.plot([], [], ".", color=DATA, markersize=6, label=words)
     options: dict[str, Any] = {"covariates": covariates, "box": box, "rng": rng}
     x, y = (np.linspace(low, high, STREAM) for low, high in motion.box.T)
     at = np.stack([part.ravel() for part in np.meshgrid(x, y)], axis=1)
@@ -95,20 +107,38 @@ def phase_portrait(
     label_plane(ax, motion.names, motion.units)
     handles, labels = ax.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
-    legend_below(ax, handles=list(once.values()), columns=3)
+    legend_below(ax, handles=list(once.values()), columns=2 if BEHIND in once else 3)
     return ax
 
 
-def _all_states(sde: SDE, data: Data) -> np.ndarray:
-    """Inputs of all transitions: shape (n, m)."""
+def _all_states(sde: SDE, data: Data) -> tuple[Float, str]:
+    """States of all transitions as they were observed, (n, s), and what they are called.
+
+    Of a model of positions alone they are drawn at random given the positions.
+    """
     sde._check_data("a plot", data)
-    return np.concatenate([block.inputs for block in data.blocks()])
+    if data.kind == "positions":  # of a model that was learned from such
+        data = with_states(cast("LearnedSDE", sde), data)
+    states = np.concatenate([block.inputs for block in data.blocks()])[:, : len(sde.state_names)]
+    return states, OBSERVED if sde.hidden_velocity is None else BEHIND
 
 
-def _states(sde: SDE, data: Data, s: int) -> np.ndarray:
-    """States of at most some transitions, evenly chosen: shape (n, s)."""
-    rows = _all_states(sde, data)[:, :s]
-    return rows[:: max(1, len(rows) // MOST_DOTS)]
+def _states(sde: SDE, data: Data) -> tuple[Float, str]:
+    """At most some states, evenly chosen, (n, s), and what they are called: their means if observations have errors."""
+    if _error_covariance(sde) is None:
+        rows, words = _all_states(sde, data)
+    else:
+        sde._check_data("a plot", data)
+        model = cast("LearnedSDE", sde)
+        tracks = rows_in_memory(data, np.random.default_rng(0))
+        rows, words = smoothed_states(model, tracks, model.data.h_mean, model.scheme).x, BEHIND
+    return rows[:: max(1, len(rows) // MOST_DOTS)], words
+
+
+def _error_covariance(sde: SDE) -> Float | None:
+    """Of what was observed of the state, (s, s); None if there are no errors, or states were drawn without them."""
+    noise = sde.measurement_noise
+    return None if noise is None or sde.kind != "diffusion" else noise.covariance
 
 
 def density(
@@ -124,15 +154,17 @@ def density(
     """The stationary density of an equation, beside the histogram of data.
 
     They agree if the data are as in the long run: not if tracks are shorter than the relaxation times, or start in
-    special places.
+    special places. If the observations have errors of measurement, these spread them: then it is the density with such
+    errors that agrees with them, and it is drawn as well.
 
     Parameters
     ----------
     sde : SDE
         With one or two variables; of more, the first two are shown.
     data : Transitions, optional
-        Observed states: a histogram of one variable; of two, contour lines of their smoothed density, beside those of
-        the stationary density at the same levels.
+        Observed states, of positions alone the states behind them: a histogram of one variable; of two, contour lines
+        of their smoothed density, beside those of the stationary density at the same levels, both with errors of
+        measurement if there are any.
     covariates, box, samples, rng
         As for `itofit.dynamics.stationary_density`.
     ax : Axes, optional
@@ -143,37 +175,75 @@ def density(
     """
     answer = stationary_density(sde, covariates=covariates, box=box, samples=samples, rng=rng)
     ax = axes_or_new(ax, (5.6, 4.4))
-    states = None if data is None else _all_states(sde, data)
+    states, words = (None, "") if data is None else _all_states(sde, data)
+    errors = None if data is None else _error_covariance(sde)
     if len(answer.names) == 1:
-        if states is not None:
-            ax.hist(states[:, 0], BINS, density=True, color=DATA, alpha=0.45, label="observed", zorder=0)
-        answer.plot(ax)
-        ax.lines[-1].set_label("learned")
-        ax.set_ylabel(escaped(with_unit("density", answer.unit)))
-        legend_below(ax)
-        return ax
+        return _density_of_one(answer, states, words, errors, ax)
     answer.plot(ax)
     if states is not None:
-        x, y, learned, seen = _beside_observed(answer, states)
+        x, y, learned, seen = _beside_observed(answer, states, errors)
         levels = [level * learned.max() for level in LEVELS]
         ax.contour(x, y, learned.T, levels, colors="white", linewidths=1.1, linestyles="dashed")
         ax.contour(x, y, seen.T, levels, colors=SECOND, linewidths=1.3)
-        ax.plot([], [], color="0.6", linestyle="dashed", label="learned")
-        ax.plot([], [], color=SECOND, label="observed")
+        ax.plot([], [], color="0.6", linestyle="dashed", label="learned" if errors is None else WITH_ERRORS)
+        ax.plot([], [], color=SECOND, label=words)
         legend_below(ax)
     return ax
 
 
-def _beside_observed(answer: Density, states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Densities of the first two variables, learned and of states (n, m), on bins whose middles come first.
+def _density_of_one(answer: Density, states: Float | None, words: str, errors: Float | None, ax: Axes) -> Axes:
+    """The density of one variable over the histogram of states (n, 1), with errors of covariance (1, 1) besides."""
+    highest = 0.0
+    if states is not None:
+        heights = ax.hist(states[:, 0], BINS, density=True, color=DATA, alpha=0.45, label=words, zorder=0)[0]
+        highest = float(np.max(heights))
+    answer.plot(ax)
+    ax.lines[-1].set_label("learned")
+    if errors is not None:
+        mesh = answer.mesh
+        beyond = 0 if mesh.periodic[0] else int(np.ceil(REACH * np.sqrt(errors[0, 0]) / mesh.size[0]))
+        x = mesh.box[0, 0] + mesh.size[0] * (np.arange(-beyond, mesh.n + beyond) + 0.5)
+        spread = _with_errors(np.pad(np.asarray(answer.value), beyond), mesh.size, mesh.periodic, errors)
+        ax.plot(x, spread, color=SECOND, linewidth=1.6, linestyle="--", label=WITH_ERRORS)
+        if states is not None and beyond:
+            low, high = np.clip([states.min(), states.max()], x[0], x[-1])
+            ax.set_xlim(min(low, mesh.box[0, 0]), max(high, mesh.box[1, 0]))
+    ax.set_ylabel(escaped(with_unit("density", answer.unit)))
+    ax.set_ylim(top=max(ax.get_ylim()[1], 1.05 * highest))
+    legend_below(ax)
+    return ax
+
+
+def _with_errors(density: Float, size: Float, periodic: Sequence[bool], errors: Float) -> Float:
+    """A density on cells (*cells,) of a size (s,), of states with errors of covariance (s, s) added."""
+    from scipy.signal import fftconvolve  # noqa: PLC0415  (takes as long to import as all plots)
+
+    reach = np.ceil(REACH * np.sqrt(np.diagonal(errors)) / size).astype(int)
+    offsets = np.stack(np.meshgrid(*(np.arange(-k, k + 1) for k in reach), indexing="ij"), axis=-1) * size
+    precision = np.linalg.inv(errors + np.diag((SHARP * size) ** 2))
+    kernel = np.exp(-0.5 * np.einsum("...i,ij,...j->...", offsets, precision, offsets))
+    around = density
+    for axis, (k, wraps) in enumerate(zip(reach.tolist(), periodic, strict=True)):
+        width = [(k, k) if i == axis else (0, 0) for i in range(density.ndim)]
+        around = np.pad(around, width, mode="wrap" if wraps else "constant")
+    return np.maximum(fftconvolve(around, kernel / kernel.sum(), mode="valid"), 0.0)
+
+
+def _beside_observed(answer: Density, states: Float, errors: Float | None = None) -> tuple[Float, Float, Float, Float]:
+    """Densities of the first two variables, learned and of states (n, s), on bins whose middles come first.
 
     Both are smoothed in the same way, so that lines of few data are not ragged and those of a thin ring still agree.
-    The width is that of Scott's rule for two variables, n^(-1/6) of a standard deviation.
+    The width is that of Scott's rule for two variables, n^(-1/6) of a standard deviation. With errors of covariance
+    (s, s) both are densities of what was observed within the box.
     """
     mesh, box = answer.mesh, answer.mesh.box[:, :2]
     n = [next(k for k in range(BINS, 0, -1) if cells % k == 0) for cells in mesh.shape[:2]]  # bins are whole cells
     learned = np.asarray(answer.value).reshape(n[0], mesh.shape[0] // n[0], n[1], mesh.shape[1] // n[1], -1)
     learned = learned.mean(axis=(1, 3, 4)) * np.prod(mesh.box[1, 2:] - mesh.box[0, 2:])
+    if errors is not None:
+        size = (box[1] - box[0]) / n
+        learned = _with_errors(learned, size, mesh.periodic[:2], errors[:2, :2])
+        learned /= learned.sum() * np.prod(size)
     seen, *edges = np.histogram2d(states[:, 0], states[:, 1], bins=n, range=box.T, density=True)
     width = states[:, :2].std(axis=0) * len(states) ** (-1 / 6) / ((box[1] - box[0]) / n)
     modes = ["wrap" if wraps else "constant" for wraps in mesh.periodic[:2]]
@@ -200,7 +270,7 @@ def passage_times(
     sde : SDE
         With one variable.
     data : Transitions, optional
-        Drawn as marks along the axis, at most 2000 of them.
+        Drawn as marks along the axis, at most 2000 of them; of observations with errors, the states behind them.
     targets : set of states, or list of them
         As for `itofit.dynamics.first_passage_time`; a list holds several.
     covariates, box, samples, rng
@@ -217,28 +287,30 @@ def passage_times(
     ax = axes_or_new(ax)
     several = list(targets) if isinstance(targets, list) else [targets]
     options: dict[str, Any] = {"covariates": covariates, "box": box, "samples": samples, "rng": rng}
-    for target, (color, dashes) in zip(several, LOOKS, strict=False):
-        time = _time_to(sde, target, motion.box, options)
+    tops = []
+    for i, target in enumerate(several):
+        time, (color, dashes) = _time_to(sde, target, motion.box, options), look(i)
         if time.curve is None or time.mesh is None:
             continue
-        x = time.mesh.axes[0]
+        x, value = time.mesh.axes[0], np.asarray(time.curve.value)
         if len(time.curve.samples):
-            low, high = (np.maximum(np.asarray(end), 0.0) for end in time.curve.interval())
+            low, high = (np.asarray(end) for end in time.curve.interval())
             ax.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+            tops.append(top_of(value, high))
         ax.plot(
             x,
-            np.asarray(time.curve.value),
+            value,
             color=color,
             linestyle=dashes,
             label=escaped(re.sub(r"-(?=\d)", "−", time.curve.what.partition("time ")[2])),
         )
     if data is not None:
-        rows = _states(sde, data, 1)
+        rows, _ = _states(sde, data)
         ax.plot(rows[:, 0], np.zeros(len(rows)), "|", color=LEARNED, alpha=0.1)
     units = motion.units
     ax.set(xlabel=escaped(f"start {units.labelled(motion.names[0])}"), xlim=motion.box[:, 0])
     ax.set_ylabel(escaped(with_unit("mean first-passage time", units.time)))
-    ax.set_ylim(bottom=0)
+    ax.set_ylim(0.0, min(ax.get_ylim()[1], 1.05 * max(tops, default=np.inf)))
     legend_below(ax)
     return ax
 

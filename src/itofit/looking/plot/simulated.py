@@ -1,8 +1,14 @@
-"""Whether simulated states are distributed like observed ones."""
+"""Whether simulated states are distributed like observed ones.
+
+Where observations have errors, paths start from states that are drawn given the observations of their tracks, and
+errors are added where they end. That a track begins somewhere is known from the others, too: with the smoothed states
+m of all starts, of error covariance P, the starts themselves have the covariance C = Cov(m) − P, and one of them is
+normal with mean μ + K (m − μ) and covariance C − K C, where K = C (C + P)⁻¹ and μ is the mean of all.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -10,13 +16,14 @@ from itofit._checks import RNG, Float, InputError, Int, count, generator
 from itofit.data.covariates import moving
 from itofit.data.names import plural
 from itofit.data.passes import Data
-from itofit.data.periods import wrapped
+from itofit.data.periods import nearest_image, wrapped
 from itofit.data.transitions import Transitions
 from itofit.data.units import product, with_unit, written
 from itofit.looking.check.examined import rows_in_time, with_states
 from itofit.looking.plot.canvas import DATA, LEARNED, axes_or_new, escaped, lines
-from itofit.looking.plot.views import NumberOrName, checked, variable
-from itofit.matrices.symmetric import factors
+from itofit.looking.plot.views import NumberOrName, checked, medians, variable
+from itofit.matrices.symmetric import factors, square_root, symmetric
+from itofit.model.hidden.observed import smoothed_states
 from itofit.model.learned import LearnedSDE
 
 if TYPE_CHECKING:
@@ -28,6 +35,8 @@ PATH_STEPS, PATH_STEPS_MANY = 200_000, 40_000
 """Steps of all simulated paths together, unless a number of paths is given: with few inputs, whose functions are fast
 to evaluate, and with many."""
 MANY_INPUTS = 3
+FEWEST_STARTS = 10
+"""Starts from which their spread is estimated, where observations have errors: from fewer it would hardly be known."""
 SHOWN = (0.001, 0.999)
 """Quantiles between which distributions are drawn, so that a few outliers do not decide the range."""
 
@@ -44,7 +53,8 @@ def distributions(
     """Simulated against observed states, after the same times from the same starts.
 
     Where transitions follow each other, paths start where trajectories do and make the same steps in time, up to 1000;
-    all states after the start are compared. Otherwise the ends of single steps are, from the observed starts.
+    all states after the start are compared. Otherwise the ends of single steps are, from the observed starts. If the
+    observations have errors, paths start from states drawn given the observations, and errors are added to later ones.
     Steps are those of `LearnedSDE.simulate`, outside the range of the data with drift and noise of its nearest point.
 
     Parameters
@@ -90,7 +100,8 @@ def draw_compared(states: Compared, name: str, unit: str, ax: Axes) -> Axes:
     """Both histograms, labels and legend."""
     _histograms(ax, states)
     steps = "one step" if states.n_steps == 1 else f"1 to {states.n_steps} steps"
-    xlabel = f"{with_unit(name, unit)}, {steps} after an observed start"
+    start = "the state at an observed start" if states.with_errors else "an observed start"
+    xlabel = f"{with_unit(name, unit)}, {steps} after {start}"
     ylabel = with_unit(f"density of {name}", written(product([(unit, -1)])))
     ax.set(xlabel=lines(escaped(xlabel), 52), ylabel=lines(escaped(ylabel)))
     ax.set_ylim(top=1.2 * ax.get_ylim()[1])  # room for the legend
@@ -105,6 +116,24 @@ class Compared(NamedTuple):
     simulated: Float
     n_steps: int
     n_paths: int
+    with_errors: bool = False  # whether simulated states have errors of measurement, and start where states were
+
+    @property
+    def label(self) -> str:
+        """What simulated values are, in a legend."""
+        return f"simulated{', with errors' if self.with_errors else ''} ({plural(self.n_paths, 'path')})"
+
+
+class Starts(NamedTuple):
+    """Where n paths start: normal, given the observations."""
+
+    mean: Float  # (n, s)
+    root: Float  # (n, s, s): covariance R Rᵀ
+
+    def drawn(self, which: Int, periods: Float, rng: np.random.Generator) -> Float:
+        """States (k, s) for the paths that start in these places (k,), within periods (2, s)."""
+        normal = rng.standard_normal((len(which), self.mean.shape[1], 1))
+        return wrapped(self.mean[which] + (self.root[which] @ normal)[:, :, 0], periods)
 
 
 def compare(sde: LearnedSDE, data: Data, c: int, n_paths: int | None, rng: np.random.Generator) -> Compared:
@@ -125,7 +154,9 @@ def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random
     if n_paths is None:
         rows, begin, length = _some(rows, begin, length, wanted, rng)
     copies = -(-wanted // len(rows)) if n_paths is None else -(-n_paths // len(begin))
-    first, later = simulate(sde, rows, begin, length, copies, rng)
+    with_errors = sde.measurement_noise is not None and sde.kind == "diffusion"
+    known = starting_states(sde, rows, begin) if with_errors else None
+    first, later = simulate(sde, rows, begin, length, copies, rng, known)
     after_start = np.ones(len(rows), dtype=bool)
     after_start[begin] = False
     by_name = {}
@@ -136,14 +167,14 @@ def compare_all(sde: LearnedSDE, data: Data, n_paths: int | None, rng: np.random
         if c >= moving(sde).start:
             observed = ends[:, c]
             simulated = np.concatenate([first[:, c], later[:, c]])
-            if sde.measurement_noise is not None and sde.kind == "diffusion":
+            if sde.measurement_noise is not None and with_errors:
                 simulated = simulated + sde.measurement_noise.sd[c] * rng.standard_normal(len(simulated))
                 simulated = wrapped(simulated[:, None], sde.periods[:, c : c + 1])[:, 0]
         elif length.max() > 1:  # the first position is that of the data
             observed, simulated = rows.inputs[after_start, c], later[:, c]
         else:
             continue
-        by_name[name] = Compared(observed, simulated, int(length.max()), copies * len(begin))
+        by_name[name] = Compared(observed, simulated, int(length.max()), copies * len(begin), with_errors)
     return by_name
 
 
@@ -176,14 +207,52 @@ def pieces(run: Int, most: int = MOST_STEPS) -> tuple[Int, Int]:
     return begin, np.diff(np.append(begin, len(run)))
 
 
+def starting_states(sde: LearnedSDE, rows: Transitions, begin: Int) -> Starts:
+    """The states behind noisy observations at some rows (n,), given those of their tracks and where others start.
+
+    The smoother takes nothing for known of a state before its first observation, which spreads the starts of short
+    tracks too much. Where there are enough of them they tell their own spread; errors of two variables then count as
+    independent.
+    """
+    s = len(sde.state_names)
+    told = smoothed_states(sde, rows, sde.data.h_mean, sde.scheme)
+    m, std, periods = told.x[begin], told.std[begin], sde.periods[:, :s]
+    if len(begin) < FEWEST_STARTS:
+        return Starts(m, std[:, :, None] * np.eye(s))
+    middle = medians(m, periods)
+    away = nearest_image(m - middle, periods)
+    middle, away = middle + away.mean(axis=0), away - away.mean(axis=0)
+    size = away.std(axis=0)
+    size = np.where(size > 0, size, 1.0)
+    P = (std / size)[:, :, None] ** 2 * np.eye(s)
+    C = np.cov((away / size).T, bias=True).reshape(s, s) - P.mean(axis=0)
+    values, vectors = np.linalg.eigh(C)
+    C = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    K = C @ np.linalg.pinv(C + P, hermitian=True)
+    root = size[:, None] * square_root(symmetric(C - K @ C), "symmetric")
+    return Starts(middle + size * (K @ (away / size)[:, :, None])[:, :, 0], root)
+
+
 def simulate(
-    sde: LearnedSDE, rows: Transitions, begin: Int, length: Int, copies: int, rng: np.random.Generator
+    sde: LearnedSDE,
+    rows: Transitions,
+    begin: Int,
+    length: Int,
+    copies: int,
+    rng: np.random.Generator,
+    known: Starts | None = None,
 ) -> tuple[Float, Float]:
-    """States after the first step (a, m) and after later ones (b, m), of `copies` paths for each piece."""
+    """States after the first step (a, m) and after later ones (b, m), of `copies` paths for each piece.
+
+    Paths start from the rows at which pieces begin, or from where states are `known` to have been there.
+    """
     d, s, state, low_high = sde.n_outputs, len(sde.state_names), moving(sde), sde._range
     order = np.argsort(-length, kind="stable")  # those still moving are always the first
-    begin, length = np.repeat(begin[order], copies), np.repeat(length[order], copies)
+    which = np.repeat(order, copies)
+    begin, length = begin[which], length[which]
     x, passed = rows.inputs[begin], [np.empty((0, sde.n_inputs))]
+    if known is not None:
+        x[:, :s] = known.drawn(which, sde.periods[:, :s], rng)
     for k in range(int(length[0])):
         n = int(np.searchsorted(-length, -k))  # with length > k
         x, h = x[:n], rows.h[begin[:n] + k][:, None]
@@ -209,5 +278,5 @@ def _histograms(ax: Axes, states: Compared) -> None:
     low, high = np.quantile(np.concatenate([states.observed, states.simulated]), SHOWN)
     bins = np.linspace(low, high, int(np.clip(np.sqrt(len(states.observed)) / 2, 10, 50)) + 1)
     ax.hist(states.observed, bins.tolist(), density=True, color="0.85", edgecolor=DATA, linewidth=0.6, label="observed")
-    label = f"simulated ({plural(states.n_paths, 'path')})"
-    ax.hist(states.simulated, bins.tolist(), density=True, histtype="step", color=LEARNED, linewidth=1.8, label=label)
+    look: dict[str, Any] = {"histtype": "step", "color": LEARNED, "linewidth": 1.8, "label": states.label}
+    ax.hist(states.simulated, bins.tolist(), density=True, **look)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from itofit._checks import Either, Float, InputError, Option, columns, count, float_array
 from itofit.data.frames.layout import optional
-from itofit.data.names import did_you_mean
+from itofit.data.names import did_you_mean, in_order
 from itofit.data.periods import is_periodic
 from itofit.data.units import with_unit
 from itofit.data.with_units import WithUnits
@@ -111,7 +111,7 @@ def grid_points(sde: SDE, grid: Grid) -> Float:
     elif isinstance(grid, int | np.integer):
         axes = [_axis(sde, i, count("grid", grid, least=1)) for i in range(sde.n_inputs)]
     else:
-        return columns("grid", sde._in_order(grid, sde.input_names), n_columns=sde.n_inputs)
+        return columns("grid", in_order("grid", grid, sde.input_names), n_columns=sde.n_inputs)
     n = int(np.prod([len(axis) for axis in axes], dtype=float))
     if n > MOST_ROWS:
         text = "{grid} has {n:,} points: give fewer along each input, or values of some inputs by name"

@@ -33,7 +33,6 @@ from itofit.model.formula.through_filter import (
     Hidden,
     judged_through_filter,
     settled_through_filter,
-    usable_through_filter,
 )
 from itofit.model.sde import SDE
 from itofit.model.training import DataSummary, learned_from
@@ -80,13 +79,14 @@ def find_formula(
     tried = library(sde, terms, degree)
     values_of(tried, 0.5 * sde.box.sum(axis=0, keepdims=True))  # a term of the wrong shape is told at once
     hidden = sde._seen_through_filter(data)
-    used = usable_through_filter(sde, data) if hidden else _usable(sde, data)
-    if len(used) < max(FEWEST, 5 * len(tried)):
+    used, n_used = usable(sde, data)
+    if used is None or n_used < max(FEWEST, 5 * len(tried)):
         raise InputError(
             "a formula of {n_terms} possible terms needs at least {least} transitions within the range that was "
             "learned, got {got}: give more data or a lower {degree}",
-            n_terms=len(tried), least=max(FEWEST, 5 * len(tried)), got=len(used), degree=Option("degree"),
+            n_terms=len(tried), least=max(FEWEST, 5 * len(tried)), got=n_used, degree=Option("degree"),
         )  # fmt: skip
+    held_out = _to_be_judged_on(sde, held_out)
     _check_moves(sde, used)
     slots = slots_of(sde, noise)
     undo = sde.kind != "general" and (sde.step_correction is not None or sde.scheme == "corrected")
@@ -148,17 +148,39 @@ def with_lines(empty: Formula, slots: Sequence[Slot], terms: Sequence[Term], cho
     return replace(empty, drift_lines=tuple(lines[:d]), noise_lines=tuple(lines[d:]))
 
 
-def _usable(sde: LearnedSDE, data: Data) -> Data:
-    """The transitions that start within the range that was learned, and do not take longer than those."""
-    low, high = sde._range
+def usable(sde: LearnedSDE, data: Data) -> tuple[Data | None, int]:
+    """The transitions that a formula may be found from or judged on, and how many there are; None if there are none.
+
+    They start within the range that was learned, if states are not hidden, and do not take longer than those that were
+    learned from.
+    """
+    (low, high), hidden = sde._range, sde._seen_through_filter(data)
     longest = np.inf if sde.data.left_out is None else sde.data.left_out.max_h
+    if hidden and np.isinf(longest):
+        return data, len(data)
 
     def inside(block: Transitions) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return np.asarray(((block.inputs >= low) & (block.inputs <= high)).all(axis=1) & (block.h <= longest))
+        short = block.h <= longest
+        return short if hidden else short & ((block.inputs >= low) & (block.inputs <= high)).all(axis=1)
 
-    if add_up(data, lambda block, number: int(inside(block).sum())) == len(data):
-        return data
-    return those(data, inside)
+    n = add_up(data, lambda block, number: int(inside(block).sum()))
+    if n == len(data):
+        return data, n
+    return (those(data, inside) if n else None), n
+
+
+def _to_be_judged_on(sde: LearnedSDE, held_out: Data | None) -> Data | None:
+    """Those of the held-out transitions that a formula can be judged on; an error if there are none."""
+    if held_out is None:
+        return None
+    judged_on, _ = usable(sde, held_out)
+    if judged_on is None:
+        raise InputError(
+            "{held_out} has no transition that starts within the range that was learned and takes no longer than "
+            "those: give others, or leave it out",
+            held_out=Option("held_out"),
+        )
+    return judged_on
 
 
 def _check_moves(sde: LearnedSDE, data: Data) -> None:
@@ -311,7 +333,7 @@ def _judged(
     """The formula with how it predicts: by coefficients from other folds, or on data that were held out."""
     clipped = add_up(data, lambda block, number: int(formula.floored(block.inputs).sum()))
     if held_out is not None:
-        each, judged_on = [formula] * FOLDS, _usable(sde, held_out)
+        each, judged_on = [formula] * FOLDS, held_out
         how, optimism = f"{len(judged_on):,} held-out transitions", 0.0
     else:
         each, judged_on = [], data

@@ -31,6 +31,8 @@ MOST_TERMS = 400
 DEFAULT_DEGREE = 3
 PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 HIGHEST_POWER = 20
+ROUNDED = 1e-3
+"""Of a period: by how much less or more than a whole number of waves may fit into it, since frequencies are rounded."""
 
 
 class Wave(NamedTuple):
@@ -226,16 +228,16 @@ def parsed(text: str, variables: HasVariables) -> Term:
     """A product of powers of inputs and of sines and cosines of them, as in "x^2 y" or "x*sin(2 y)"."""
     names = sorted(variables.input_names, key=len, reverse=True)
     name = "|".join(re.escape(each) for each in names)
-    power = r"(?:\s*(?:\*\*|\^)\s*(?P<power>\d+)|(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹]+))?"
+    power = r"(?:\s*(?:\*\*|\^)\s*(?P<power>\d{1,9})|(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,9}))?"
+    times = r"(?:(?P<times>(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*[*·]?\s*)?"
     factor = re.compile(
-        rf"(?:(?P<wave>sin|cos)\(\s*(?:(?P<times>[\d.]+)\s*[*·]?\s*)?(?P<angle>{name})\s*\)|(?P<name>{name}){power}|1)"
-        r"(?=$|[\s*·])"
+        rf"(?:(?P<wave>sin|cos)\(\s*{times}(?P<angle>{name})\s*\)|(?P<name>{name}){power}|1)(?=$|[\s*·])"
     )
     powers, waves, place = [0] * variables.n_inputs, [], 0
     bare = text.strip()
     while place < len(bare):
         found = factor.match(bare, place)
-        if found is None:
+        if found is None or not np.isfinite(float(found["times"] or 1)):
             raise _unreadable(text, bare[place:], variables)
         if found["wave"]:
             shape: Shape = "sin" if found["wave"] == "sin" else "cos"
@@ -249,8 +251,42 @@ def parsed(text: str, variables: HasVariables) -> Term:
         raise _unreadable(text, text, variables)
     if max(powers) > HIGHEST_POWER:
         raise InputError("the term {text!r} has a power above {most}", text=text, most=HIGHEST_POWER)
-    waves = sorted(waves, key=lambda wave: (wave.place, wave.frequency, wave.shape))
+    _check_no_powers_of_periodic(text, powers, variables)
+    waves = sorted(
+        (_fitting(text, wave, variables) for wave in waves), key=lambda wave: (wave.place, wave.frequency, wave.shape)
+    )
     return Term(_name(variables, powers, waves), tuple(powers), tuple(waves))
+
+
+def _check_no_powers_of_periodic(text: str, powers: Sequence[int], variables: HasVariables) -> None:
+    """Raise if a term has a power of a periodic input: it would jump where a period ends and the next one begins."""
+    for place, (power, periodic) in enumerate(zip(powers, is_periodic(variables.periods), strict=True)):
+        if power and periodic:
+            raise InputError(
+                "the term {text!r} has a power of {name}, which is periodic, so that it would jump from one period to "
+                "the next: take {waves} in its place",
+                text=text, name=variables.input_names[place], waves=_first_waves(variables, place),
+            )  # fmt: skip
+
+
+def _fitting(text: str, wave: Wave, variables: HasVariables) -> Wave:
+    """A wave as it fits into the period of its input, if that has one; an error if the wave that was given does not."""
+    if not is_periodic(variables.periods)[wave.place]:
+        return wave
+    k = wave.frequency / _harmonic(variables, wave.place, 1)
+    if round(k) < 1 or abs(k - round(k)) > ROUNDED:
+        raise InputError(
+            "the term {text!r} has a wave that does not fit into the period of {name}, so that it would jump from one "
+            "period to the next: take {waves}, or whole multiples of the frequency in these",
+            text=text, name=variables.input_names[wave.place], waves=_first_waves(variables, wave.place),
+        )  # fmt: skip
+    return wave._replace(frequency=_harmonic(variables, wave.place, round(k)))
+
+
+def _first_waves(variables: HasVariables, place: int) -> str:
+    """The waves of one period of an input, as text."""
+    name, frequency = variables.input_names[place], _harmonic(variables, place, 1)
+    return " or ".join(f"{shape}({_multiple(frequency)}{name})" for shape in ("sin", "cos"))
 
 
 def _unreadable(text: str, rest: str, variables: HasVariables) -> InputError:

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from itofit._blocks import one_blas_thread
 from itofit._checks import Float
-from itofit.data.filtered import at_most
 from itofit.data.passes import Data, add_up
 from itofit.data.rows import PASS_ROWS
 from itofit.matrices.symmetric import entries
@@ -78,11 +77,6 @@ class Round(NamedTuple):
     noise: Equations
     errors: Errors | None
     before: MeasurementNoise | None
-
-
-def usable_through_filter(sde: LearnedSDE, data: Data) -> Data:
-    """The transitions that do not take longer than those that were learned from."""
-    return data if sde.data.left_out is None else at_most(data, sde.data.left_out.max_h)
 
 
 def settled_through_filter(asked: Hidden, first: Round, price: float, most_rounds: int, share: float) -> Formula:
@@ -170,7 +164,7 @@ def judged_through_filter(asked: Hidden, formula: Formula, held_out: Data | None
     """
     sde = asked.sde
     if held_out is not None:
-        rows, optimism = usable_through_filter(sde, held_out), 0.0
+        rows, optimism = held_out, 0.0
         how = f"{len(rows):,} held-out observations, each given those before it"
     else:
         rows, n = asked.data, len(asked.data)
