@@ -282,8 +282,8 @@ class Transitions(MoveRows, FromPositions):
         min_h, max_h : float, optional
             Moves that took less or more time, but for rounding (a millionth), are left out.
         covariates : name or list of names, optional
-            Columns of inputs from outside; the column of times may be one, and dates count from 1970. Their values where
-            a move starts count for it; moves that start where one is missing are left out, with a warning.
+            Columns of inputs from outside; the column of times may be one, of which dates count from 1970. Their values
+            where a move starts count for it; moves that start where one is missing are left out, with a warning.
         periodic : dict, optional
             As in `Transitions`, by the names of the columns.
         second_order : bool
