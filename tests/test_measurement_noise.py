@@ -413,6 +413,22 @@ def test_files_larger_than_memory_give_the_same_model(few):
     assert other.nll(Transitions.from_blocks(source)) == one.nll(whole)
 
 
+def test_tracks_that_alternate_in_blocks_are_warned_of():
+    _, noisy = wells(20, 40, 3, sd=0.1)
+    together = Transitions.from_trajectories(list(noisy), dt=H)
+    alternating = together[np.arange(len(together)).reshape(20, -1).T.ravel()]
+    for rows, expected in ((together, False), (alternating, True)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            itofit.fit(Transitions.from_blocks([rows[:400], rows[400:]]), rng=0, correct_step=False)
+        assert any("the rows of tracks alternate" in str(each.message) for each in caught) == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        survey_of_both = [survey(rows, Progress(False)) for rows in (together, alternating)]  # in memory
+    assert survey_of_both[0].n_apart == 0
+    assert survey_of_both[1].n_following + survey_of_both[1].n_apart == survey_of_both[0].n_following
+
+
 def test_an_ensemble_sees_through_the_noise_as_well():
     _, seen = wells(5, 601, 2, sd=0.1)
     sde = itofit.fit(tracks(seen), ensemble=2, rng=0)

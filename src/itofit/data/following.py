@@ -37,6 +37,16 @@ def continues(data: Transitions, before: Int, after: Int) -> npt.NDArray[np.bool
     return np.asarray((np.abs(away) <= slack).all(axis=1))
 
 
+def track_order(data: Transitions) -> Int | None:
+    """An order of rows in which those of each group are together; None if they are so as they stand."""
+    if data.groups is None:
+        return None
+    changes = np.flatnonzero(data.groups[1:] != data.groups[:-1])
+    if len(changes) + 1 == len(np.unique(data.groups[np.append(changes, len(data) - 1)])):
+        return None
+    return np.argsort(data.groups, kind="stable")
+
+
 def follows(data: Transitions) -> npt.NDArray[np.bool_]:
     """Whether each row continues the one before it, shape (n,); the first does not."""
     after = np.arange(1, len(data))

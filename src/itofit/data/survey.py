@@ -10,7 +10,7 @@ import numpy as np
 
 from itofit._checks import Float
 from itofit._progress import Progress
-from itofit.data.following import follows
+from itofit.data.following import follows, track_order
 from itofit.data.large.parts import PartedTransitions
 from itofit.data.passes import Data, add_up, added
 from itofit.data.periods import is_periodic
@@ -52,6 +52,7 @@ class Survey(NamedTuple):
     h_median: float  # to within a hundredth
     inverse_h_mean: float
     n_following: int  # transitions that start where the one before them in a block ended
+    n_apart: int  # those that would besides if the rows of each group in a block were together
     groups: dict[object, int] | None  # their labels, in order, and sizes
 
     @property
@@ -131,6 +132,7 @@ class _Sums(NamedTuple):
     h_sums: Float  # Σ h and Σ 1/h
     h_bins: Counter[int]  # transitions in each bin of log h
     n_following: int  # within blocks
+    n_apart: int
     sizes: Counter[object] | None  # transitions of each group
     sample: _Sample
 
@@ -146,12 +148,13 @@ class _Sums(NamedTuple):
             high = np.concatenate([*(highs for _, highs in ranges), largest])
             h_sums = np.array([h.sum(), (1 / h).sum()])
             h_bins = _counts(h, *ranges[-1])
-            n_following = 0 if block.kind == "general" else int(follows(block).sum())
+            n_following, n_apart = _following(block)
         sizes: Counter[object] | None = None
         if block.groups is not None:
             labels, counts = np.unique(block.groups, return_counts=True)
             sizes = Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True)))
-        return cls(len(block), mean, squares, low, high, h_sums, h_bins, n_following, sizes, _Sample.of(block, number))
+        sample = _Sample.of(block, number)
+        return cls(len(block), mean, squares, low, high, h_sums, h_bins, n_following, n_apart, sizes, sample)
 
     def plus(self, other: _Sums) -> _Sums:
         """Those of both sets of transitions."""
@@ -166,9 +169,18 @@ class _Sums(NamedTuple):
                 h_sums=self.h_sums + other.h_sums,
                 h_bins=self.h_bins + other.h_bins,
                 n_following=self.n_following + other.n_following,
+                n_apart=self.n_apart + other.n_apart,
                 sizes=added(self.sizes, other.sizes),
                 sample=self.sample.plus(other.sample),
             )
+
+
+def _following(block: Transitions) -> tuple[int, int]:
+    """How many transitions of a block follow the one before them, and how many more if groups were together."""
+    if block.kind == "general":
+        return 0, 0
+    beside, order = int(follows(block).sum()), track_order(block)
+    return beside, 0 if order is None else max(0, int(follows(block[order]).sum()) - beside)
 
 
 class HasMoments(Protocol):
@@ -225,6 +237,7 @@ def survey(data: Data, progress: Progress) -> Survey:
         h_median=float(np.clip(_median(total.h_bins), h_low.item(), h_high.item())),
         inverse_h_mean=float(total.h_sums[1] / total.n),
         n_following=total.n_following,
+        n_apart=total.n_apart,
         groups=None if sizes is None else {label: sizes[label] for label in sorted(sizes, key=_order)},
     )
 

@@ -31,7 +31,13 @@ from itofit.learning.options import FitOptions, NoiseOption
 from itofit.learning.outliers import outliers
 from itofit.learning.pipeline import Task, as_part, learn
 from itofit.learning.second_order.from_positions import check_options_of_positions, learned_from_positions
-from itofit.learning.verdicts import check_learnable, warn_if_unsettled, warn_of_failures, warn_of_uneven_steps
+from itofit.learning.verdicts import (
+    check_learnable,
+    warn_if_unsettled,
+    warn_of_alternating_tracks,
+    warn_of_failures,
+    warn_of_uneven_steps,
+)
 from itofit.matrices.links import LinkName
 from itofit.matrices.symmetric import Structure
 from itofit.model.calls import explaining
@@ -192,6 +198,7 @@ def fit(
             arff.resolve(statistics.n_rows, data.n_inputs)
         if not refine:
             warn_of_uneven_steps(statistics)
+        warn_of_alternating_tracks(statistics, data, options)
         task = Task(data=data, survey=statistics, options=options, rng=random, seed=seed, bar=bar)
         task, sde = _learned_where_data_are(task)
         decision = seen_through_noise(task, sde)

@@ -147,6 +147,19 @@ def warn_of_uneven_steps(survey: Survey) -> None:
         )
 
 
+def warn_of_alternating_tracks(survey: Survey, data: Data, options: FitOptions) -> None:
+    """Warn, in the name of the caller's caller, if rows of tracks are apart and cannot be brought together."""
+    hidden = data.kind == "positions" or (options.refine and options.measurement_noise is not False)
+    if hidden and not data.in_memory and survey.n_apart > survey.n_following:
+        warnings.warn(
+            "the rows of tracks alternate in data that are not in memory, so that hardly any stands beside the next of "
+            "its track: what is hidden in tracks, such as errors of measurement, cannot be told. Write the rows of "
+            "each track together, or read the data whole",
+            DataWarning,
+            stacklevel=user_level(),
+        )
+
+
 def warn_if_unsettled(training: Training, label: str) -> None:
     """Warn, in the name of the caller's caller, if a training ended at its maximal number of iterations."""
     if training.stopped == "max_iterations":

@@ -19,7 +19,6 @@ from itofit.learning.noisy.noise_test import LEAST_PAIRS, LEAST_SHARE, LEVEL, La
 from itofit.learning.noisy.noisy_tracks import fit_through_noise, gain_of_noise, model_through_noise
 from itofit.learning.noisy.whole_turns import warn_of_turns
 from itofit.learning.pipeline import Task
-from itofit.model.hidden.windows import track_order
 from itofit.model.learned import LearnedSDE
 
 LARGER_THAN_MOTION = 100.0
@@ -61,7 +60,7 @@ def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
     if not asked or not task.options.refine or not can_be_noisy(task.data):
         return None
     known = task.options.known_noise(task.data.n_outputs)
-    if known is None and task.survey.n_following < LEAST_PAIRS and track_order(task.data) is None:
+    if known is None and task.survey.n_following + task.survey.n_apart < LEAST_PAIRS:
         return None  # a pass over single transitions would tell nothing
     warn_of_turns(task.data)
     lags = lag_products(task.data, plain)

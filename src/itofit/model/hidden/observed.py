@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from itofit._checks import Float, Int
-from itofit.data.following import follows
+from itofit.data.following import follows, track_order
 from itofit.data.names import with_velocities
 from itofit.data.passes import Data, add_up
 from itofit.data.periods import endless, wrapped
@@ -25,7 +25,6 @@ from itofit.model.hidden.windows import (
     chunks,
     cut,
     second_order_window_lengths,
-    track_order,
     window_lengths,
 )
 from itofit.model.measurement import HiddenVelocity, MeasurementNoise
@@ -199,5 +198,5 @@ def drawn_underdamped(sde: Observed, data: Data, h: float, seed: int) -> Transit
 
 def _back(data: Data) -> Int:
     """Where each row stands among the rows in the order of tracks."""
-    order = track_order(data)
+    order = track_order(data) if isinstance(data, Transitions) else None
     return np.arange(len(data)) if order is None else np.argsort(order)

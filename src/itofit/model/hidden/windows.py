@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from itofit._checks import Float, Int
 from itofit.data.covariates import moving
+from itofit.data.following import track_order
 from itofit.data.large.parts import PartedTransitions
 from itofit.data.large.stretches import Marks, Stretch
 from itofit.data.passes import Data
@@ -212,15 +213,7 @@ class OverlappingStretch(NamedTuple):
 
 def in_track_order(data: Data) -> Data:
     """Data in memory with the rows of each group together, in their order; others as they are."""
+    if not isinstance(data, Transitions):
+        return data
     order = track_order(data)
-    return data if order is None or not isinstance(data, Transitions) else data[order]
-
-
-def track_order(data: Data) -> Int | None:
-    """An order of rows in memory in which those of each group are together; None if they are so as they stand."""
-    if not isinstance(data, Transitions) or data.groups is None:
-        return None
-    changes = np.flatnonzero(data.groups[1:] != data.groups[:-1])
-    if len(changes) + 1 == len(np.unique(data.groups[np.append(changes, len(data) - 1)])):
-        return None
-    return np.argsort(data.groups, kind="stable")
+    return data if order is None else data[order]
