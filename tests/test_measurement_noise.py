@@ -413,6 +413,19 @@ def test_files_larger_than_memory_give_the_same_model(few):
     assert other.nll(Transitions.from_blocks(source)) == one.nll(whole)
 
 
+@pytest.mark.parametrize(("steps", "warned"), [(3, True), (60, False)])
+def test_short_tracks_with_large_errors_are_warned_of(steps, warned):
+    rng = np.random.default_rng(0)
+    x = np.sqrt(0.5) * rng.standard_normal((600 // steps, 1))
+    for _ in range(steps):
+        x = np.append(x, 0.9 * x[:, -1:] + 0.3 * rng.standard_normal((len(x), 1)), axis=1)
+    seen = x + 0.3 * rng.standard_normal(x.shape)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        itofit.fit(Transitions.from_trajectories(list(seen[:, :, None]), dt=0.1), rng=0, measurement_noise=0.3)
+    assert any("the drift comes out too steep" in str(each.message) for each in caught) == warned
+
+
 def test_tracks_that_alternate_in_blocks_are_warned_of():
     _, noisy = wells(20, 40, 3, sd=0.1)
     together = Transitions.from_trajectories(list(noisy), dt=H)

@@ -28,6 +28,9 @@ LEAST_TOLD = 0.05
 CLEAR_GAIN = 2.0
 """Nats that errors must gain for each amplitude beyond constants, if observations are few for these (`gains_little`):
 then states behind the observations may be drawn so that they suit any of them."""
+SHORT_AND_NOISY = 0.012
+"""Share of the variance of observations that is errors, for each step of a track, from which on tracks are too short to
+know where they start (`benchmarks/short_noisy_tracks.py`)."""
 LEAST_IN_ORDER = 0.01
 """Share of transitions that must follow another one: fewer do so by chance."""
 IMPOSSIBLE = 1.05
@@ -86,6 +89,7 @@ def seen_through_noise(task: Task, plain: LearnedSDE) -> Decision | None:
     if known is None and (p > LEVEL or gains_little(gain, fitted.beyond_constants, n_observed, CLEAR_GAIN)):
         return None
     _warn_if_larger_than_motion(fitted, lags)
+    _warn_of_short_tracks(task, fitted)
     return Decision(model_through_noise(task, fitted, gain, p, known=known is not None), lags, known)
 
 
@@ -156,6 +160,23 @@ def _warn_if_larger_than_motion(fitted: Fitted, lags: LagProducts) -> None:
         warnings.warn(
             f"errors of measurement have {ratio:.0f} times the variance of the system's own noise in a step: only what "
             f"lasts about {int(2 * np.sqrt(ratio))} observations can be seen",
+            DataWarning,
+            stacklevel=user_level(),
+        )
+
+
+def _warn_of_short_tracks(task: Task, fitted: Fitted) -> None:
+    """Say so if where tracks start is hardly known, and matters because they are short."""
+    known, n_states = task.survey, task.data.n_outputs
+    n_steps = known.n_rows / max(1, known.n_rows - known.n_following - known.n_apart)
+    variance = known.sample[:, :n_states].var(axis=0)
+    moves = (variance > 0) & ~is_periodic(task.data.periods)[:n_states]
+    share = float((np.diagonal(fitted.model.noise)[moves] / variance[moves]).max(initial=0.0))
+    if share > SHORT_AND_NOISY * n_steps:
+        warnings.warn(
+            f"tracks have {n_steps:.0f} steps in the mean, and errors of measurement are {np.sqrt(share):.0%} of the "
+            "spread of what was observed: of where a track starts one observation is all that is known, so that the "
+            "drift comes out too steep. Give longer tracks",
             DataWarning,
             stacklevel=user_level(),
         )
