@@ -244,6 +244,7 @@ def in_python(step: Step, names: dict[str, object]) -> str:
     mode = "single" if step.kind == "pycon" else "exec"
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", DeprecationWarning)  # of one package about another: Python does not show them
         warnings.showwarning = show
         try:
             exec(compile(step.source, "<page>", mode, dont_inherit=True), names)
