@@ -8,7 +8,7 @@ polynomials are told 3 for the drift and 2 for Σ, which contain the truth of al
 
     python benchmarks/peers.py --output FILE [--problems ...] [--rows 10000 ...] [--tools ...] [--seeds 3] [--results]
 
-Runs that are in FILE are not made again; those of the tables are kept in benchmarks/results/peers.jsonl. A package that
+Runs that are in FILE are not made again. benchmarks/results/peers.jsonl keeps some, to be gone on with. A package that
 took more than a fifth of the limit is not run on ten times as many observations. `--results` writes all runs of FILE to
 benchmarks/results/peers.json.
 """
