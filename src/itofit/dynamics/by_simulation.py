@@ -7,16 +7,16 @@ started, and passages until nearly all have arrived; an answer says what is miss
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from itofit._checks import RNG, Float, InputError, Int, generator, gone_through, is_whole, shown
+from itofit._checks import RNG, Float, InputError, Int, generator
 from itofit.data.periods import nearest_image, wrapped
 from itofit.data.units import behind
 from itofit.dynamics.mesh import Mesh
 from itofit.dynamics.motion import Motion
-from itofit.dynamics.questions import LEAST_CELLS, MOST_CELLS, Cells
+from itofit.dynamics.questions import Cells, shape_of
 from itofit.dynamics.regions import Region
 from itofit.dynamics.resting import slopes
 from itofit.model.sampled import DrawnSDEs
@@ -193,7 +193,7 @@ class SimulatedDensity(NamedTuple):
 def density_by_simulation(motion: Motion, sampled: DrawnSDEs | None, rng: RNG, cells: Cells = None) -> SimulatedDensity:
     """The density of the first two variables, counted in cells of a grid, and that of samples."""
     shown_of = min(2, motion.s)
-    shape = _cells_of_density(cells, motion, shown_of)
+    shape = shape_of(cells, motion.names[:shown_of], (DENSITY_CELLS,) * shown_of)
     random, dt = generator(rng)[0], time_step(motion)
     mesh = Mesh(motion.box[:, :shown_of], shape, tuple(bool(p) for p in motion.periodic[:shown_of]))
 
@@ -210,21 +210,6 @@ def density_by_simulation(motion: Motion, sampled: DrawnSDEs | None, rng: RNG, c
         *_notes_on_samples(sampled),
     ]
     return SimulatedDensity(mesh, density(run.states), np.array(samples).reshape(-1, *shape), tuple(notes))
-
-
-def _cells_of_density(cells: Cells, motion: Motion, shown_of: int) -> tuple[int, ...]:
-    """The shape of the grid."""
-    if cells is None:
-        return (DENSITY_CELLS,) * shown_of
-    each = gone_through(cells)
-    shape: Any = (cells,) * shown_of if each is None else tuple(each)
-    whole = all(is_whole(k) and LEAST_CELLS <= k <= MOST_CELLS for k in shape)
-    if len(shape) != shown_of or not whole or np.prod([float(k) for k in shape]) > MOST_CELLS:
-        raise InputError(
-            f"cells must be a whole number >= {LEAST_CELLS}, or one for each of {', '.join(motion.names[:shown_of])}, "
-            f"whose density comes from simulation, not more than {MOST_CELLS:,} altogether, got {shown(cells)}"
-        )
-    return tuple(int(k) for k in shape)
 
 
 # Passages

@@ -64,7 +64,8 @@ def question_of(sde: SDE, covariates: Held, box: Box, cells: Cells, samples: int
     """A question on a grid, for arguments as a user gives them."""
     motion = motion_of(sde, covariates, box)
     check_grid(motion)
-    shape = _shape(cells, motion)
+    usual = (POSITIONS, VELOCITIES) if motion.underdamped else (CELLS[motion.s],) * motion.s
+    shape = shape_of(cells, motion.names, usual)
     coarser = coarse = mesh_of(motion, tuple(max(LEAST_COARSE, k // COARSER[motion.s]) for k in shape))
     if motion.underdamped:
         coarser = mesh_of(motion, (max(LEAST_COARSE, shape[0] // 2), shape[1]))
@@ -82,17 +83,16 @@ def check_grid(motion: Motion) -> None:
         )
 
 
-def _shape(cells: Cells, motion: Motion) -> tuple[int, ...]:
-    s = motion.s
+def shape_of(cells: Cells, names: tuple[str, ...], usual: tuple[int, ...]) -> tuple[int, ...]:
+    """Numbers of cells for each of some variables, as a user gives them or as usual."""
     if cells is None:
-        return (POSITIONS, VELOCITIES) if motion.underdamped else (CELLS[s],) * s
+        return usual
     each = gone_through(cells)
-    shape: Any = (cells,) * s if each is None else tuple(each)
+    shape: Any = (cells,) * len(names) if each is None else tuple(each)
     whole = all(is_whole(k) and LEAST_CELLS <= k <= MOST_CELLS for k in shape)
-    if len(shape) != s or not whole or np.prod([float(k) for k in shape]) > MOST_CELLS:
+    if len(shape) != len(names) or not whole or np.prod([float(k) for k in shape]) > MOST_CELLS:
         raise InputError(
-            f"cells must be a whole number >= {LEAST_CELLS}, or one for each of {', '.join(motion.names)}, not more "
-            f"than "
+            f"cells must be a whole number >= {LEAST_CELLS}, or one for each of {', '.join(names)}, not more than "
             f"{MOST_CELLS:,} altogether, got {shown(cells)}"
         )
     return tuple(int(k) for k in shape)
